@@ -1,0 +1,1 @@
+"""Build the editions, execute them, report, export."""

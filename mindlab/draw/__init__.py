@@ -1,0 +1,1 @@
+"""One picture a file: data in, axes out."""

@@ -1,0 +1,1 @@
+"""Topologies, calibration, replay, planner."""

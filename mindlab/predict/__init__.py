@@ -1,0 +1,1 @@
+"""Closed forms: volume, seconds, memory, flops, each with its source."""

@@ -1,0 +1,1 @@
+"""Run a function on every rank: pool, worker, backends, watchdog."""

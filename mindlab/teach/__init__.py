@@ -1,0 +1,1 @@
+"""Checks, and what makes a chapter a lesson."""

@@ -1,0 +1,1 @@
+"""What ranks said to each other: events, recorder, wire counters, export."""
