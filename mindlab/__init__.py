@@ -1,0 +1,80 @@
+"""MindLab: run a cell's function on real ranks, see what moved, hold the formula against it.
+
+    import mindlab as ml
+
+    def experiment():
+        x = torch.ones(4) * dist.get_rank()
+        dist.all_reduce(x)
+        return x
+
+    run = ml.launch(experiment, ranks=4)
+
+Importing mindlab imports neither torch nor numpy: every public name is loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+# Public name -> the module that holds it (or is it: see _MODULES).
+_HOMES: dict[str, str] = {
+    "launch": "mindlab.ranks.launcher",
+    "shutdown": "mindlab.ranks.launcher",
+    "timing": "mindlab.ranks.launcher",
+    "device": "mindlab.ranks.backends",
+    "backends": "mindlab.ranks.backends",
+    "step": "mindlab.trace.recorder",
+    "Run": "mindlab.trace.run",
+    "load": "mindlab.trace.storage",
+    "check": "mindlab.teach.checks",
+    "check_close": "mindlab.teach.checks",
+    "expect_error": "mindlab.teach.checks",
+    "calibrate": "mindlab.planning.calibration",
+    "play": "mindlab.draw.player",
+    "volume": "mindlab.predict.volume",
+    "seconds": "mindlab.predict.seconds",
+    "draw": "mindlab.draw",
+    "collectives": "mindlab.collectives",
+    "MindlabError": "mindlab.errors",
+    "CheckFailed": "mindlab.errors",
+}
+_MODULES = {"volume", "seconds", "draw", "collectives"}
+
+if TYPE_CHECKING:
+    from mindlab import collectives as collectives
+    from mindlab import draw as draw
+    from mindlab.errors import CheckFailed as CheckFailed
+    from mindlab.errors import MindlabError as MindlabError
+    from mindlab.planning.calibration import calibrate as calibrate
+    from mindlab.predict import seconds as seconds
+    from mindlab.predict import volume as volume
+    from mindlab.ranks.backends import backends as backends
+    from mindlab.ranks.backends import device as device
+    from mindlab.ranks.launcher import launch as launch
+    from mindlab.ranks.launcher import shutdown as shutdown
+    from mindlab.ranks.launcher import timing as timing
+    from mindlab.teach.checks import check as check
+    from mindlab.teach.checks import check_close as check_close
+    from mindlab.teach.checks import expect_error as expect_error
+    from mindlab.trace.recorder import step as step
+    from mindlab.trace.run import Run as Run
+    from mindlab.trace.storage import load as load
+    from mindlab.draw.player import play as play
+
+__all__ = sorted([*_HOMES, "__version__"])
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"mindlab has no {name!r}; it has {', '.join(sorted(_HOMES))}")
+    module = importlib.import_module(_HOMES[name])
+    value = module if name in _MODULES else getattr(module, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,90 @@
+"""What one experiment left behind: the only thing that crosses from doing to looking."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mindlab.trace.events import Event
+from mindlab.trace.measured import Measured
+from mindlab.trace.wire import Wire
+
+
+@dataclass(eq=False)
+class Run:
+    """One experiment on real ranks. `values`, `printed` and `seconds` are indexed by rank."""
+
+    values: list[Any]
+    """What the function returned on each rank."""
+    printed: list[str]
+    """What each rank printed."""
+    seconds: Measured
+    """How long the function took on each rank (timed)."""
+    events: list[Event]
+    """One row a call that moves data, ordered by start."""
+    backend: str
+    """"gloo", "hccl" or "nccl"."""
+    seed: int
+    name: str = ""
+    """The function's name."""
+    code_hash: str = ""
+    """First 12 hex digits of SHA-256 over the function's source (or its pickled code, where there is none)."""
+    wire: Wire | None = None
+    """The rank x rank bytes that the kernel's (or card's) own counters saw; None: see `why_no_wire`."""
+    why_no_wire: str = ""
+    notes: list[str] = field(default_factory=list)
+    """What a reader must know: guards off, a buffer changed before wait(), output cut."""
+    versions: dict[str, str] = field(default_factory=dict)
+    """python, torch, mindlab (and torch_npu, cann)."""
+    host: str = ""
+    """Kind of machine: "x86_64, 2 cores"."""
+    date: str = ""
+    """ISO date of the run."""
+
+    @property
+    def ranks(self) -> int:
+        """How many ranks took part."""
+        return len(self.values)
+
+    @property
+    def traffic(self) -> Measured:
+        """Counted bytes, [s, r] = from rank s to rank r, from the arguments of the recorded calls."""
+        matrix = np.zeros((self.ranks, self.ranks), dtype=np.int64)
+        for event in self.events:
+            for peer, nbytes in event.sends:
+                matrix[event.rank, peer] += nbytes
+        return Measured(matrix, unit="B", provenance="counted", note=self._uncounted())
+
+    @property
+    def sent(self) -> Measured:
+        """Counted bytes that each rank sent to other ranks."""
+        return self._by_rank("sends")
+
+    @property
+    def received(self) -> Measured:
+        """Counted bytes that each rank received from other ranks."""
+        return self._by_rank("receives")
+
+    @property
+    def provenance(self) -> str:
+        """One line for a figure or a page: ranks, backend, versions, machine, date."""
+        torch = f"torch {self.versions['torch']}" if "torch" in self.versions else ""
+        parts = [f"{self.ranks} ranks", self.backend, torch, self.host, self.date]
+        return " · ".join(part for part in parts if part)
+
+    def _by_rank(self, direction: str) -> Measured:
+        totals = np.zeros(self.ranks, dtype=np.int64)
+        for event in self.events:
+            totals[event.rank] += sum(nbytes for _, nbytes in getattr(event, direction))
+        return Measured(totals, unit="B", provenance="counted", note=self._uncounted())
+
+    def _uncounted(self) -> str:
+        """The calls whose arguments do not say who gets what, so that a sum without them is not misread."""
+        names = Counter(e.op for e in self.events if e.nbytes and not e.sends and not e.receives)
+        if not names or self.ranks == 1:
+            return ""
+        listed = ", ".join(f"{op} x{count}" for op, count in sorted(names.items()))
+        return f"without {listed}: what these send is on the wire only"
