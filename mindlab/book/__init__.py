@@ -1,1 +1,1 @@
-"""Build the editions, execute them, report, export."""
+"""Build the notebooks from their sources, execute them, report, and export pages."""

@@ -1,0 +1,7 @@
+"""`python -m mindlab …` is `mindlab …`."""
+
+import sys
+
+from mindlab.cli import main
+
+sys.exit(main())
