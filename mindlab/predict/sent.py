@@ -1,0 +1,24 @@
+"""A volume as a Quantity: the closed form, and each rank's exact bytes where they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from mindlab.predict.quantity import Quantity, exact
+
+
+def sent(
+    name: str,
+    by_rank: Sequence[Fraction],
+    closed: Fraction,
+    formula: str,
+    source: str,
+    itemsize: int | None,
+) -> Quantity:
+    """The Quantity of a volume; `closed` is the closed form, which must be the mean of `by_rank`."""
+    ranks = len(by_rank)
+    assert sum(by_rank, Fraction(0)) == closed * ranks, f"{name}: the closed form is not the mean"
+    differ = itemsize is not None or len(set(by_rank)) > 1
+    per_rank = tuple(exact(value) for value in by_rank) if differ else None
+    return Quantity(exact(closed), "B", formula, source, per_rank, name, ranks)

@@ -1,0 +1,25 @@
+"""The papers and pages that the closed forms come from, each written once."""
+
+PATARASUK_YUAN = (
+    "Patarasuk & Yuan, Bandwidth optimal all-reduce algorithms for clusters of workstations, "
+    "J. Parallel Distrib. Comput. 69 (2009)"
+)
+THAKUR = (
+    "Thakur, Rabenseifner & Gropp, Optimization of collective communication operations in MPICH, "
+    "Int. J. High Perform. Comput. Appl. 19 (2005)"
+)
+CHAN = (
+    "Chan, Heimlich, Purkayastha & van de Geijn, Collective communication: theory, practice, and experience, "
+    "Concurrency Computat.: Pract. Exper. 19 (2007)"
+)
+BRUCK = (
+    "Bruck, Ho, Kipnis, Upfal & Weathersby, Efficient algorithms for all-to-all communications in multiport "
+    "message-passing systems, IEEE Trans. Parallel Distrib. Syst. 8 (1997)"
+)
+HCCL_MESH = "HCCL user guide, collective algorithms, Mesh (hicann/hccl 09300b7, coll_algo_intro/Mesh.md)"
+HCCL_RHD = "HCCL user guide, collective algorithms, RHD (hicann/hccl 09300b7, coll_algo_intro/RHD.md)"
+PYTORCH_TUTORIAL = (
+    "PyTorch tutorial, Writing Distributed Applications with PyTorch, Our Own Ring-Allreduce (dist_tuto.rst)"
+)
+COUNTED_BY_HAND = "counted: who sends what, message by message"
+GLOO = "gloo as PyTorch 2.13 ships it, read off the kernel's socket counters (TCP_INFO), 2 to 8 ranks"
