@@ -15,6 +15,8 @@ Importing mindlab imports neither torch nor numpy: every public name is loaded w
 from __future__ import annotations
 
 import importlib
+import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
@@ -78,3 +80,23 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return __all__
+
+
+def _enter_notebook() -> None:
+    """In a Jupyter kernel: make %%ranks known, and let torch load beside the first cells.
+
+    MINDLAB_PRESTART=0 leaves the second part out; the first launch then takes two seconds longer.
+    """
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    if shell is None or "mindlab.ranks.worker" in sys.modules:
+        return
+    from mindlab.ranks import magic
+
+    magic.register(shell)
+    if hasattr(shell, "kernel") and os.environ.get("MINDLAB_PRESTART") != "0":
+        from mindlab.ranks import supervisor
+
+        supervisor.supervisor().preload()
+
+
+_enter_notebook()

@@ -1,0 +1,111 @@
+"""What ranks print, on its way into the cell; and the line that says that long work still runs."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import sys
+import time
+from typing import Any
+
+_LINES = 400  # lines of one rank that a cell shows; run.printed keeps all
+_PATIENT = 2.0  # seconds before a run counts as long
+
+
+class Output:
+    """The standard output and error of p ranks, read from p pipes."""
+
+    def __init__(self, pipes: list[int]) -> None:
+        self.pipes = pipes
+        for pipe in pipes:
+            os.set_blocking(pipe, False)
+        self.start()
+
+    def start(self) -> None:
+        """Forget what was printed so far."""
+        self.texts: list[list[str]] = [[] for _ in self.pipes]
+        self.rests = [""] * len(self.pipes)
+        self.shown = [0] * len(self.pipes)
+        self.decoders = [codecs.getincrementaldecoder("utf-8")("replace") for _ in self.pipes]
+
+    def read(self, rank: int) -> bool:
+        """Print the whole lines that wait in the pipe of `rank`; False at the pipe's end."""
+        while True:
+            try:
+                data = os.read(self.pipes[rank], 1 << 16)
+            except BlockingIOError:
+                return True
+            if not data:
+                return False
+            self._take(rank, self.decoders[rank].decode(data))
+
+    def finish(self) -> list[str]:
+        """The text of each rank, after the last words are printed."""
+        for rank in range(len(self.pipes)):
+            self.read(rank)
+            if self.rests[rank]:
+                self._show(rank, self.rests[rank])
+                self.rests[rank] = ""
+            if self.shown[rank] > _LINES:
+                more = self.shown[rank] - _LINES
+                print(f"[rank {rank}] … {more} more lines: see run.printed[{rank}]", flush=True)
+        return ["".join(parts) for parts in self.texts]
+
+    def close(self) -> None:
+        """Close the pipes."""
+        for pipe in self.pipes:
+            os.close(pipe)
+
+    def _take(self, rank: int, text: str) -> None:
+        self.texts[rank].append(text)
+        *lines, self.rests[rank] = (self.rests[rank] + text).split("\n")
+        for line in lines:
+            self._show(rank, line)
+
+    def _show(self, rank: int, line: str) -> None:
+        self.shown[rank] += 1
+        if self.shown[rank] <= _LINES:
+            print(f"[rank {rank}] {line.rsplit(chr(13), 1)[-1]}", flush=True)
+
+
+class Progress:
+    """A line that tells of long work, in a notebook or a terminal; silent in bulk runs and pipes."""
+
+    def __init__(self, ranks: int) -> None:
+        self.ranks, self.began, self.told = ranks, time.monotonic(), 0.0
+        self.handle: Any = None
+        self.terminal = False
+
+    def tick(self, standing: list[str]) -> None:
+        """Renew the line, at most once a second, with where each rank stands."""
+        now = time.monotonic()
+        if now - self.began < _PATIENT or now - self.told < 1 or not _live():
+            return
+        self.told = now
+        text = f"{self.ranks} ranks, {now - self.began:.0f} s: " + "; ".join(standing[:4])
+        self._write(text + ("; …" if len(standing) > 4 else ""))
+
+    def end(self) -> None:
+        """Take the line away."""
+        if self.told:
+            self._write("")
+
+    def _write(self, text: str) -> None:
+        if "ipykernel" not in sys.modules:
+            sys.stderr.write(f"\r\x1b[K{text}"[:200])
+            sys.stderr.flush()
+            return
+        from IPython.display import display  # type: ignore[attr-defined]
+
+        bundle = {"text/plain": text}
+        if self.handle is None:
+            self.handle = display(bundle, raw=True, display_id=True)  # type: ignore[no-untyped-call]
+        else:
+            self.handle.update(bundle, raw=True)
+
+
+def _live() -> bool:
+    """Whether somebody watches: not in a bulk run, not into a pipe."""
+    if os.environ.get("MINDLAB_BULK"):
+        return False
+    return "ipykernel" in sys.modules or sys.stderr.isatty()

@@ -1,0 +1,93 @@
+"""Each experiment starts from the same state: what a rank restores between two jobs."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import sysconfig
+import threading
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+_INSTALLED = tuple({sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+
+
+class State:
+    """A rank's settings as they were when it was born."""
+
+    def __init__(self) -> None:
+        self.environment = dict(os.environ)
+        self.dtype = torch.get_default_dtype()
+        self.threads = torch.get_num_threads()
+        self.alive = threading.active_count()
+        self.filters = list(warnings.filters)
+        self.modules = set(sys.modules)
+        self.stamps: dict[str, float] = {}
+
+    def restore(self) -> None:
+        """Undo what an experiment may have changed in this process."""
+        if dict(os.environ) != self.environment:
+            os.environ.clear()
+            os.environ.update(self.environment)
+        torch.set_default_dtype(self.dtype)
+        if torch.get_num_threads() != self.threads:
+            torch.set_num_threads(self.threads)
+        torch.set_grad_enabled(True)
+        torch.use_deterministic_algorithms(False)
+        torch.set_printoptions(profile="default")
+        if torch.get_default_device().type != "cpu":
+            torch.set_default_device(None)
+        warnings.filters[:] = self.filters
+
+    def seed(self, seed: int) -> None:
+        """The same random numbers on every rank: split one tensor, do not draw one a rank."""
+        random.seed(seed)
+        torch.manual_seed(seed)
+        numpy: Any = sys.modules.get("numpy")
+        if numpy is not None:
+            numpy.random.seed(seed % 2**32)
+
+    def refresh_modules(self) -> None:
+        """Forget the person's own modules if one of their files changed, so that an edit is seen."""
+        stamps = {name: stamp for name in set(sys.modules) - self.modules if (stamp := _stamp(name))}
+        changed = any(self.stamps.get(name, stamp) != stamp for name, stamp in stamps.items())
+        if changed:
+            for name in stamps:
+                del sys.modules[name]
+            stamps = {}
+        self.stamps = stamps
+
+    def leftovers(self) -> str:
+        """What the experiment left running, in words; "" if nothing."""
+        if threading.active_count() > self.alive:
+            names = ", ".join(thread.name for thread in threading.enumerate()[self.alive :])
+            return f"a thread still runs ({names})"
+        return ""
+
+
+def _stamp(module: str) -> float:
+    """The time of the file of a module that is not installed; 0 for all others."""
+    file = getattr(sys.modules.get(module), "__file__", None)
+    if not file or file.startswith(_INSTALLED):
+        return 0.0
+    try:
+        return Path(file).stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def groups() -> list[Any]:
+    """All process groups of this rank, the world too."""
+    return list(dist.distributed_c10d._world.pg_map)
+
+
+def leave_groups(kept: list[Any]) -> None:
+    """Destroy the groups that are not in `kept`."""
+    for group in groups():
+        if not any(group is other for other in kept):
+            dist.destroy_process_group(group)

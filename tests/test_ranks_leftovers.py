@@ -1,0 +1,143 @@
+"""Nothing is left behind: not by faults, not by many launches, not by a dead kernel."""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed as dist
+from kernels import Notebook
+
+import mindlab as ml
+from mindlab.errors import ExperimentError
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self").exists(), reason="counts by /proc (Linux)")
+
+
+def descendants(pid: int) -> set[int]:
+    """All living processes below `pid`, also those that lead their own session."""
+    children: dict[int, set[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            words = stat.read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        if words[0] != "Z":
+            children.setdefault(int(words[1]), set()).add(int(stat.parent.name))
+    found, open_ = set(), [pid]
+    while open_:
+        new = children.get(open_.pop(), set()) - found
+        found |= new
+        open_ += new
+    return found
+
+
+def listening() -> int:
+    """Listening TCP sockets of this host."""
+    tables = [Path("/proc/net/tcp"), Path("/proc/net/tcp6")]
+    return sum(line.split()[3] == "0A" for table in tables if table.exists() for line in table.open())
+
+
+def holdings() -> dict[str, object]:
+    """What this process and the host hold that a launch could leave behind."""
+    return {
+        "processes": len(descendants(os.getpid())),
+        "descriptors": len(os.listdir("/proc/self/fd")),
+        "ports": listening(),
+        "temporary files": sorted(p.name for p in Path(tempfile.gettempdir()).glob("mindlab-*")),
+        "shared memory": sorted(os.listdir("/dev/shm")),
+    }
+
+
+def experiment(fault: bool) -> torch.Tensor:
+    """A collective and a result in shared memory; a fault in rank 1 leaves rank 0 waiting."""
+    x = torch.ones(20_000) * dist.get_rank()
+    if fault and dist.get_rank() == 1:
+        raise RuntimeError("on purpose")
+    dist.all_reduce(x)
+    return x
+
+
+def test_two_hundred_launches_with_a_fault_in_every_tenth() -> None:
+    """Would catch a process, descriptor, port or file that each launch or each fault leaves."""
+
+    def once(number: int) -> None:
+        try:
+            ml.launch(experiment, number % 10 == 9, ranks=2)
+        except ExperimentError:
+            pass
+
+    once(9), once(0)
+    before = holdings()
+    for number in range(200):
+        once(number)
+    once(0)
+    assert holdings() == before
+
+
+def test_shutdown_ends_everything_and_the_next_launch_works() -> None:
+    """Would catch a process or folder that outlives shutdown()."""
+    ml.launch(experiment, False, ranks=2)
+    mine = set(descendants(os.getpid()))
+    ml.shutdown()
+    assert not {pid for pid in mine if pid in descendants(os.getpid())}
+    assert not list(Path(tempfile.gettempdir()).glob("mindlab-*"))
+    assert ml.launch(lambda: 1, ranks=2).values == [1, 1]
+
+
+def gone(pids: set[int], seconds: float) -> bool:
+    """Whether all of `pids` are gone within `seconds`."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if not any(Path(f"/proc/{pid}").exists() for pid in pids):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_a_killed_kernel_leaves_no_rank() -> None:
+    """Would catch ranks, even busy ones that never look up, which live on after their notebook."""
+    with Notebook() as notebook:
+        notebook.send("ml.launch(lambda: exec('while True: pass'), ranks=2, timeout=600)")
+        deadline = time.monotonic() + 30
+        while len(descendants(notebook.pid)) < 3 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(1.0)
+        ours = descendants(notebook.pid)
+        assert len(ours) >= 3, "the ranks did not start"
+        os.kill(notebook.pid, signal.SIGKILL)
+        assert gone(ours, 5), "a rank survived its kernel for 5 seconds"
+
+
+def test_nothing_listens_beyond_loopback() -> None:
+    """Would catch a control or rendezvous port that another host could reach."""
+
+    def ports() -> list[str]:
+        inodes = set()
+        for fd in os.listdir("/proc/self/fd"):
+            try:
+                inodes.add(os.readlink(f"/proc/self/fd/{fd}"))
+            except OSError:
+                continue
+        lines = [line.split() for table in ("tcp", "tcp6") for line in open(f"/proc/net/{table}")]
+        return [w[1] for w in lines if w[3] == "0A" and f"socket:[{w[9]}]" in inodes]
+
+    def look() -> list[str]:
+        dist.barrier()
+        return ports()
+
+    found = [address for value in ml.launch(look, ranks=2).values for address in value]
+    assert all(address.startswith("0100007F:") for address in found), found
+    assert ports() == [], "the notebook's own process listens"
+
+
+def test_the_private_folder_is_closed_to_others() -> None:
+    """Would catch a rendezvous that another user of the host could join."""
+    ml.launch(lambda: None, ranks=2)
+    folders = list(Path(tempfile.gettempdir()).glob("mindlab-*"))
+    assert folders and all(folder.stat().st_mode & 0o077 == 0 for folder in folders)
