@@ -1,0 +1,187 @@
+"""The same numbers as one card, on every rank."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from mindlab.teach.reading import unanswered
+from mindlab.teach.verdict import FAILED, NOT_ANSWERED, NOT_CHECKED, PASSED, Verdict, graded_of, settle
+from mindlab.trace.run import Run
+
+if TYPE_CHECKING:
+    import torch
+
+# How far the order of additions alone can move a result, as a share of the largest |reference|. Half formats:
+# four units in the last place, the worst case of eight roundings (a sum over nine ranks). float32: 84 units,
+# enough for contractions of some thousand terms. Whole numbers have no order to blame.
+_ROUNDING = {
+    "float64": (1e-12, "float64 sums in another order"),
+    "float32": (1e-5, "float32 sums in another order"),
+    "float16": (2.0**-8, "four units in the last place of float16"),
+    "bfloat16": (2.0**-5, "four units in the last place of bfloat16"),
+    "complex64": (1e-5, "float32 sums in another order"),
+    "complex128": (1e-12, "float64 sums in another order"),
+}
+
+
+@dataclass(frozen=True)
+class _Gap:
+    """How far one rank's result is from its reference; `index` is its worst element beyond the tolerance."""
+
+    error: float
+    complaint: str = ""
+
+
+def check_close(
+    sharded: Any,
+    reference: Any,
+    *,
+    atol: float | None = None,
+    rtol: float | None = None,
+    claim: str = "the same numbers as one card",
+    run: Run | None = None,
+    allow_zero: bool = False,
+) -> Verdict:
+    """The verdict on "as one card"; raises CheckFailed where a rank has other numbers.
+
+    `sharded`: one result a rank (`run.values`), or one tensor. `reference`: the tensor of one card, which
+    every rank must have, or a list with each rank's own part. Every element of every rank must hold
+    |sharded - reference| <= atol + rtol |reference|. Without both, atol is a share of the largest |reference|,
+    what another order of additions can do: 1e-12 float64, 1e-5 float32, 2^-5 bfloat16, 2^-8 float16, else 0.
+    Another shape or dtype, NaN on one side, a result that is the reference itself, and an all-zero reference
+    (unless `allow_zero`) fail. `...` or None answer nothing yet; fewer than 3 ranks are not checked.
+
+    >>> check_close([1.0, 1.0, 1.0], 1.0)  # doctest: +ELLIPSIS
+    ✓ passed: the same numbers as one card: predicted one card's numbers, measured 0, every rank, ...
+    """
+    graded = {} if run is None else graded_of(run)
+    if _empty(sharded) or _empty(reference):
+        return settle(Verdict(claim, NOT_ANSWERED, graded=graded))
+    by_rank = isinstance(sharded, (list, tuple))
+    ours = [_tensor(value, rank) for rank, value in enumerate(sharded if by_rank else [sharded])]
+    theirs = _references(reference, len(ours))
+    allowed, why = _tolerance(theirs, atol, rtol)
+    gaps = [_gap(one, other, allowed, rtol or 0.0) for one, other in zip(ours, theirs, strict=True)]
+    verdict, reason = _judge(gaps, by_rank, _vacuous(ours, theirs, allow_zero), why)
+    errors = tuple(gap.error for gap in gaps)
+    row = Verdict(claim, verdict, "one card's numbers", errors if by_rank else errors[0], graded=graded)
+    row.provenance, row.within, row.reason = "largest difference", allowed, reason
+    row.ranks = len(ours) if by_rank else None
+    return settle(row)
+
+
+def _judge(gaps: list[_Gap], by_rank: bool, vacuous: str, why: str) -> tuple[str, str]:
+    bad = [f"rank {rank}: {gap.complaint}" if by_rank else gap.complaint
+           for rank, gap in enumerate(gaps) if gap.complaint]  # fmt: skip
+    right = [str(rank) for rank, gap in enumerate(gaps) if not gap.complaint]
+    agreeing = f" (rank{'s' * (len(right) > 1)} {', '.join(right)} right)" if bad and right else ""
+    found = (
+        bad[0] + (f"; {len(bad)} of {len(gaps)} ranks are wrong{agreeing}" if by_rank else "") if bad else ""
+    )
+    if by_rank and len(gaps) < 3:
+        few = f"{len(gaps)} rank{'s' * (len(gaps) != 1)}: too few to tell a pattern, take 3 or more"
+        return NOT_CHECKED, few + (f"; here {found}" if found else "")
+    if vacuous or found:
+        return FAILED, vacuous or f"{found}. {why}"
+    return PASSED, why
+
+
+def _gap(ours: torch.Tensor, theirs: torch.Tensor, atol: float, rtol: float) -> _Gap:
+    """How far one result is from its reference; equal infinities and NaN on both sides agree."""
+    import torch
+
+    if ours.shape != theirs.shape:
+        return _Gap(float("nan"), f"shape {tuple(ours.shape)}, one card has {tuple(theirs.shape)}")
+    if ours.dtype != theirs.dtype:
+        return _Gap(float("nan"), f"dtype {_name(ours.dtype)}, one card has {_name(theirs.dtype)}")
+    if not ours.numel():
+        return _Gap(0.0)
+    wide = torch.complex128 if ours.is_complex() else torch.float64
+    apart = (ours.to(wide) - theirs.to(wide)).abs()
+    same = (ours == theirs) | ((ours != ours) & (theirs != theirs))
+    apart = torch.where(same, 0.0, torch.nan_to_num(apart, nan=torch.inf))
+    size = torch.nan_to_num(theirs.to(wide).abs(), nan=0.0, posinf=0.0)
+    bad = ~same & ((apart > atol + rtol * size) | (atol + rtol == 0))
+    if not bad.any():
+        return _Gap(float(apart.max()))
+    at = tuple(int(i) for i in bad.nonzero()[0])
+    return _Gap(float(apart.max()), _complaint(ours, theirs, at, int(bad.sum()), float(apart.max())))
+
+
+def _complaint(
+    ours: torch.Tensor, theirs: torch.Tensor, at: tuple[int, ...], count: int, error: float
+) -> str:
+    seen, wanted = (tensor[at].item() for tensor in (ours, theirs))
+    return (
+        f"element {list(at)} is {seen:.6g}, one card has {wanted:.6g} "
+        f"({count} of {ours.numel()} elements wrong, largest difference {error:.3g})"
+    )
+
+
+def _tolerance(theirs: list[torch.Tensor], atol: float | None, rtol: float | None) -> tuple[float, str]:
+    """The absolute tolerance and, in words, where it comes from."""
+    if atol is not None or rtol is not None:
+        return atol or 0.0, f"Allowed: {atol or 0:g} + {rtol or 0:g} x |reference|"
+    share, words = _ROUNDING.get(_name(theirs[0].dtype), (0.0, "whole numbers: equal"))
+    peak = max((float(_finite_peak(tensor)) for tensor in theirs), default=0.0)
+    if not share:
+        return 0.0, f"Allowed: 0 ({words})"
+    return share * peak, f"Allowed: {share * peak:.3g} = {share:.3g} x largest |reference| ({words})"
+
+
+def _finite_peak(tensor: torch.Tensor) -> float:
+    finite = tensor[tensor.isfinite()].abs()
+    return float(finite.max()) if finite.numel() else 0.0
+
+
+def _vacuous(ours: list[torch.Tensor], theirs: list[torch.Tensor], allow_zero: bool) -> str:
+    """Why the comparison proves nothing; empty where it does."""
+    for rank, (one, other) in enumerate(zip(ours, theirs, strict=True)):
+        if one is other or (one.numel() and one.data_ptr() == other.data_ptr()):
+            return (
+                f"the reference is rank {rank}'s own result: ranks that agree can all be wrong. "
+                "Compute it on one card"
+            )
+    if not any(tensor.numel() for tensor in theirs):
+        return "the reference has no element: nothing was compared"
+    if not allow_zero and not any(bool((tensor != 0).any()) for tensor in theirs):
+        return "the reference is all zeros: too many mistakes give zeros (allow_zero=True if it is the claim)"
+    return ""
+
+
+def _references(reference: Any, ranks: int) -> list[torch.Tensor]:
+    if not isinstance(reference, (list, tuple)):
+        return [_tensor(reference, None)] * ranks
+    if len(reference) != ranks:
+        raise ValueError(
+            f"reference holds {len(reference)} parts for {ranks} ranks: give one a rank, or one tensor"
+        )
+    return [_tensor(value, None) for value in reference]
+
+
+def _tensor(value: Any, rank: int | None) -> torch.Tensor:
+    """The value as a tensor on the CPU; raises TypeError for what is none."""
+    import torch
+
+    where = "reference" if rank is None else f"rank {rank}'s result"
+    if isinstance(value, torch.Tensor):
+        return value.detach().cpu()
+    if isinstance(value, (tuple, list, dict)):
+        raise TypeError(f"{where} is a {type(value).__name__} of {len(value)}: choose one tensor of it")
+    try:
+        return torch.as_tensor(value)
+    except (TypeError, RuntimeError, ValueError) as error:
+        raise TypeError(f"{where} is a {type(value).__name__}: give a tensor or a number") from error
+
+
+def _empty(value: Any) -> bool:
+    """No answer yet: None, `...`, or a sequence that holds one of them."""
+    return value is None or unanswered(value) or (
+        isinstance(value, Sequence) and any(item is None for item in value)
+    )  # fmt: skip
+
+
+def _name(dtype: Any) -> str:
+    return str(dtype).removeprefix("torch.")
