@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import functools
 import hashlib
 import inspect
 import os
@@ -12,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from importlib import metadata
 from typing import Any
 
 import mindlab
@@ -171,7 +173,7 @@ def _assemble(
         wire=wire,
         why_no_wire=why,
         notes=list(dict.fromkeys(notes)),
-        versions=_versions(),
+        versions=dict(_versions()),
         host=f"{platform.machine()}, {os.cpu_count()} cores",
         date=datetime.date.today().isoformat(),
     )
@@ -242,9 +244,8 @@ def _hash(fn: Any, packed: payload.Packed) -> str:
     return hashlib.sha256(code).hexdigest()[:12]
 
 
+@functools.lru_cache(maxsize=1)
 def _versions() -> dict[str, str]:
-    from importlib import metadata
-
     found = {"python": platform.python_version(), "mindlab": mindlab.__version__}
     for name in ("torch", "torch_npu"):
         with contextlib.suppress(metadata.PackageNotFoundError):

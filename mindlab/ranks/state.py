@@ -20,13 +20,16 @@ _INSTALLED = tuple({sysconfig.get_paths()[name] for name in ("stdlib", "platstdl
 class State:
     """A rank's settings as they were when it was born."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: str) -> None:
+        # torch.manual_seed also looks for every kind of card, which costs a tenth of a millisecond.
+        self.seed_torch = torch.default_generator.manual_seed if device == "cpu" else torch.manual_seed
         self.environment = dict(os.environ)
         self.dtype = torch.get_default_dtype()
         self.threads = torch.get_num_threads()
         self.alive = threading.active_count()
         self.filters = list(warnings.filters)
         self.modules = set(sys.modules)
+        self.known = len(self.modules)
         self.stamps: dict[str, float] = {}
 
     def restore(self) -> None:
@@ -47,20 +50,21 @@ class State:
     def seed(self, seed: int) -> None:
         """The same random numbers on every rank: split one tensor, do not draw one a rank."""
         random.seed(seed)
-        torch.manual_seed(seed)
+        self.seed_torch(seed)
         numpy: Any = sys.modules.get("numpy")
         if numpy is not None:
             numpy.random.seed(seed % 2**32)
 
     def refresh_modules(self) -> None:
         """Forget the person's own modules if one of their files changed, so that an edit is seen."""
+        if not self.stamps and len(sys.modules) == self.known:
+            return  # the usual case, and this runs before and after every experiment
         stamps = {name: stamp for name in set(sys.modules) - self.modules if (stamp := _stamp(name))}
-        changed = any(self.stamps.get(name, stamp) != stamp for name, stamp in stamps.items())
-        if changed:
+        if any(self.stamps.get(name, stamp) != stamp for name, stamp in stamps.items()):
             for name in stamps:
                 del sys.modules[name]
             stamps = {}
-        self.stamps = stamps
+        self.stamps, self.known = stamps, len(sys.modules)
 
     def leftovers(self) -> str:
         """What the experiment left running, in words; "" if nothing."""

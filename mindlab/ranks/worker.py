@@ -88,7 +88,7 @@ class Rank:
         faulthandler.enable(self.crash)
         sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
         self._join(seat)
-        self.state = state.State()
+        self.state = state.State(seat["device"])
         self.lasting = state.groups()
         self.channel.send("ready")
 
