@@ -14,7 +14,13 @@ MS = 1e-3
 
 def event(rank: int, index: int, op: str, ranks: int, nbytes: int, start: float, **more) -> Event:
     """One event over the group of all ranks, one millisecond long unless `end` says otherwise."""
-    fields = {"group": tuple(range(ranks)), "dtype": "float32", "end": start + MS, "line": "cell 1, line 3", **more}
+    fields = {
+        "group": tuple(range(ranks)),
+        "dtype": "float32",
+        "end": start + MS,
+        "line": "cell 1, line 3",
+        **more,
+    }
     return Event(rank=rank, index=index, op=op, nbytes=nbytes, start=start, **fields)
 
 
@@ -56,7 +62,11 @@ def ring_run(ranks: int = 4, nbytes: int = 1 << 20, labelled: bool = True) -> Ru
             send = {"peer": right, "sends": ((right, chunk),), "asynchronous": True, "label": label}
             receive = {"peer": left, "receives": ((left, chunk),), "label": label}
             events.append(event(rank, 2 * k, "isend", ranks, chunk, start, end=start + 1.6 * MS, **send))
-            events.append(event(rank, 2 * k + 1, "recv", ranks, chunk, start + 0.1 * MS, end=start + 1.5 * MS, **receive))
+            events.append(
+                event(
+                    rank, 2 * k + 1, "recv", ranks, chunk, start + 0.1 * MS, end=start + 1.5 * MS, **receive
+                )
+            )
     wire = np.zeros((ranks, ranks), dtype=np.int64)
     for rank in range(ranks):
         wire[rank, (rank + 1) % ranks] += 2 * (ranks - 1) * chunk
@@ -71,7 +81,9 @@ def all_to_all_run(ranks: int = 4, nbytes: int = 4096) -> Run:
         receives = tuple((r, nbytes * (rank + 1)) for r in range(ranks) if r != rank)
         handed = nbytes * ranks * (ranks + 1) // 2
         events.append(
-            event(rank, 0, "all_to_all_single", ranks, handed, 0.1 * MS * rank, sends=sends, receives=receives)
+            event(
+                rank, 0, "all_to_all_single", ranks, handed, 0.1 * MS * rank, sends=sends, receives=receives
+            )
         )
     return run_of(events, ranks)
 
@@ -95,7 +107,10 @@ def tree_run() -> Run:
     counts = [0] * 4
     events = []
     for source, target, start in moves:
-        for rank, op, peer, direction in ((source, "send", target, "sends"), (target, "recv", source, "receives")):
+        for rank, op, peer, direction in (
+            (source, "send", target, "sends"),
+            (target, "recv", source, "receives"),
+        ):
             begun = start if op == "send" else 0.0
             more = {"peer": peer, direction: ((peer, 4096),), "end": start + MS}
             events.append(event(rank, counts[rank], op, 4, 4096, begun, **more))

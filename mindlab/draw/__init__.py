@@ -1,1 +1,53 @@
-"""One picture a file: data in, axes out."""
+"""One picture a file: data in, axes out. Drawing computes nothing and touches no rank.
+
+    ml.draw.shards(before, after)   who holds what, before and after
+    ml.draw.moves(run)              who sends to whom, round by round
+    ml.draw.traffic(run)            bytes from rank to rank: counted beside on the wire
+    ml.draw.timeline(run)           who was in which call, when
+    ml.draw.curve(calibration)      time against message size
+    ml.draw.play(run)               a run, step by step
+
+Each takes `ax=None` and returns an Axes; as the last line of a cell it shows one picture with its alt text.
+`language="zh"` (or the environment variable MINDLAB_LANGUAGE) draws Chinese words where a font has them.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+# Public name -> the module that draws it. Loaded on first use: matplotlib costs a third of a second.
+_HOMES = {
+    "shards": "mindlab.draw.strips",
+    "moves": "mindlab.draw.arrows",
+    "traffic": "mindlab.draw.matrix",
+    "timeline": "mindlab.draw.lanes",
+    "curve": "mindlab.draw.loglog",
+    "play": "mindlab.draw.player",
+    "Piece": "mindlab.draw.pieces",
+    "Move": "mindlab.draw.rounds",
+}
+
+if TYPE_CHECKING:
+    from mindlab.draw.arrows import moves as moves
+    from mindlab.draw.lanes import timeline as timeline
+    from mindlab.draw.loglog import curve as curve
+    from mindlab.draw.matrix import traffic as traffic
+    from mindlab.draw.pieces import Piece as Piece
+    from mindlab.draw.player import play as play
+    from mindlab.draw.rounds import Move as Move
+    from mindlab.draw.strips import shards as shards
+
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"mindlab.draw has no {name!r}; it has {', '.join(__all__)}")
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 from matplotlib.patches import Polygon
 
-from mindlab.draw import labels, style, units
+from mindlab.draw import captions, labels, style, units
 from mindlab.draw.board import MARGIN, Board, foot_height, wrap
 from mindlab.draw.picture import describe
 from mindlab.draw.rounds import Joint, Move, Round, as_rounds, in_rounds
@@ -41,7 +41,7 @@ def moves(
     *,
     title: str = "",
     limit: int = 12,
-    provenance: str = "",
+    provenance: str | None = None,
     language: str | None = None,
 ) -> Axes:
     """The Axes with a panel a round, at most `limit` of them; arrows carry the colour of their sender.
@@ -98,28 +98,9 @@ class _Panel:
         return _Ring(x, y, self.side / 2 - chip / 2 - gap, self.ranks, chip)
 
 
-def caption(one: Round, number: int, lang: str = "en") -> tuple[str, str]:
-    """The two lines over a round: its name, and what moved."""
-    name = one.label or (f"第 {number + 1} 轮" if lang == "zh" else f"round {number + 1}")
-    return name, "; ".join([*_sizes(one), *_joint_in_words(one)])
-
-
-def _sizes(one: Round) -> list[str]:
-    sizes = sorted({move.nbytes for move in one.moves if move.nbytes})
-    if not sizes:
-        return []
-    span = units.size(sizes[0]) if len(sizes) == 1 else f"{units.size(sizes[0])} to {units.size(sizes[-1])}"
-    return [f"{len(one.moves)} × {span}"]
-
-
-def _joint_in_words(one: Round) -> list[str]:
-    kinds = list(dict.fromkeys((j.op, j.nbytes) for j in one.joint))
-    return [f"{op} {units.size(nbytes)}" if nbytes else op for op, nbytes in kinds]
-
-
 def _draw_round(board: Board, one: Round, panel: _Panel) -> None:
     ring = panel.ring
-    name, what = caption(one, panel.number, panel.lang)
+    name, what = captions.name(one, panel.number, panel.lang), captions.sizes(one)
     middle = panel.corner[0] + panel.side / 2
     board.text(middle, panel.corner[1] + 0.14, _short(name, panel.side), style.TEXT, fontweight="bold")
     board.text(middle, panel.corner[1] + 0.33, _short(what, panel.side), style.SMALL, color=style.FADED)
@@ -131,15 +112,13 @@ def _draw_round(board: Board, one: Round, panel: _Panel) -> None:
     for move in one.moves:
         both = (move.target, move.source) in pairs
         bend = 0.0 if not both else 0.4 if panel.ranks == 2 else 0.16
-        text = move.name or ("" if alike or crowded else units.size(move.nbytes))
+        text = move.name or ("" if alike or len(one.moves) > panel.ranks else units.size(move.nbytes))
         _draw_move(board, move, ring, (bend, panel.most, crowded), text)
     for rank in range(panel.ranks):
         board.chip(rank, *ring.at(rank), ring.chip)
 
 
-def _draw_move(
-    board: Board, move: Move, ring: _Ring, look: tuple[float, int, bool], text: str
-) -> None:
+def _draw_move(board: Board, move: Move, ring: _Ring, look: tuple[float, int, bool], text: str) -> None:
     bend, most, crowded = look
     start, end = ring.at(move.source), ring.at(move.target)
     length = math.dist(start, end)
@@ -181,31 +160,19 @@ def _ranks_in(rounds: Sequence[Round]) -> int:
     return 1 + max((max(m.source, m.target) for one in rounds for m in one.moves), default=0)
 
 
-def _foot(run: object, hidden: int, provenance: str, lang: str) -> list[str]:
+def _foot(run: object, hidden: int, provenance: str | None, lang: str) -> list[str]:
+    """The lines at the bottom; `provenance` replaces the usual one, "" leaves it out."""
     more = [labels.say("more_rounds", lang, count=hidden)] if hidden > 0 else []
-    if not isinstance(run, Run):
-        return [*more, provenance or labels.say("by_hand", lang)]
-    counted = f"{labels.say('counted', lang)}: {labels.say('counted_by', lang)}"
-    return [*more, *([provenance] if provenance else []), f"{counted} · {run.provenance}"]
+    usual = labels.say("by_hand", lang)
+    if isinstance(run, Run):
+        usual = f"{labels.say('counted', lang)}: {labels.say('counted_by', lang)} · {run.provenance}"
+    line = usual if provenance is None else provenance
+    return [*more, line] if line else more
 
 
 def _alt(rounds: Sequence[Round], ranks: int, title: str, foot: Sequence[str]) -> str:
     parts = [title or f"Who sends to whom on {ranks} ranks, {len(rounds)} rounds"]
-    parts += [in_words(one, i) for i, one in enumerate(rounds[:40])]
-    return ". ".join([*parts, " ".join(foot)]) + "."
-
-
-def in_words(one: Round, number: int) -> str:
-    """A round as a sentence: "round 1: rank 0 sends 256 KiB to rank 1, …"."""
-    said = [_move_in_words(move) for move in one.moves[:16]]
-    if len(one.moves) > 16:
-        said.append(f"and {len(one.moves) - 16} more, {units.size(one.nbytes)} in all")
-    said += [
-        f"ranks {', '.join(map(str, j.ranks))} call {j.op} on {units.size(j.nbytes)} each" for j in one.joint
+    parts += [
+        f"{captions.name(one, i)}: {captions.sentence(one, ranks)}" for i, one in enumerate(rounds[:40])
     ]
-    return f"{caption(one, number)[0]}: " + ", ".join(said)
-
-
-def _move_in_words(move: Move) -> str:
-    what = " ".join(part for part in (move.name, units.size(move.nbytes) if move.nbytes else "") if part)
-    return f"rank {move.source} sends {what} to rank {move.target}".replace("  ", " ")
+    return ". ".join([*parts, " ".join(foot)]) + "."

@@ -35,11 +35,15 @@ class Board:
         self.ax.set_ylim(height, 0)
         self.ax.set_aspect("equal")
         self.ax.set_axis_off()
-        self.ax.add_patch(Rectangle((0, 0), width, height, facecolor=style.PAPER, edgecolor=style.GRID, lw=0.8))
+        self.ax.add_patch(
+            Rectangle((0, 0), width, height, facecolor=style.PAPER, edgecolor=style.GRID, lw=0.8)
+        )
 
     def text(self, x: float, y: float, text: str, size: float = style.TEXT, **kwargs: Any) -> Text:
         """Text at a point, centred unless told otherwise."""
         placed = {"ha": "center", "va": "center", "color": style.INK, **kwargs}
+        if "fontweight" in placed:
+            placed["fontweight"] = style.bold(self.cjk)
         family = style.rc(self.cjk)["font.family"]
         return self.ax.text(x, y, text, fontsize=size * self.scale, fontfamily=family, **placed)
 
@@ -75,7 +79,7 @@ class Board:
 
     def on_fill(self, x: float, y: float, text: str, fill: str, size: float, rank: int = 0) -> Text:
         """Text on a coloured area; over a hatch it gets a plain ground."""
-        ground = {"boxstyle": "square,pad=0.08", "facecolor": fill, "edgecolor": "none"}
+        ground = {"boxstyle": "round,pad=0.12", "facecolor": fill, "edgecolor": "none"}
         bbox = ground if style.hatch(rank) else None
         return self.text(x, y, text, size, color=style.ink_on(fill), bbox=bbox, fontweight="bold")
 
@@ -102,7 +106,7 @@ class Board:
             lw=0.6 * self.scale,
             shrinkA=0,
             shrinkB=0,
-            zorder=3 if outline else 0.5,
+            zorder=3 if outline else 1.5,
         )
         self.ax.add_patch(patch)
         return patch

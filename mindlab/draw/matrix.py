@@ -78,7 +78,13 @@ def _cell_size(ranks: int) -> float:
 
 
 def _draw(
-    board: Board, panel: _Panel, corner: tuple[float, float], size: float, ranks: int, largest: float, lang: str
+    board: Board,
+    panel: _Panel,
+    corner: tuple[float, float],
+    size: float,
+    ranks: int,
+    largest: float,
+    lang: str,
 ) -> None:
     """One matrix with its heads: the name, the receivers on top, the senders at the left, sums at the ends."""
     x, y = corner
@@ -124,8 +130,12 @@ def _draw_sums(
     for i, (sent, received) in enumerate(zip(matrix.sum(axis=1), matrix.sum(axis=0), strict=True)):
         middle = (i + 0.5) * size
         look = {"color": style.INK, "fontweight": "bold"}
-        board.text(left + edge + size / 2, top + middle, units.number(sent / scale), _number_size(size), **look)
-        board.text(left + middle, top + edge + 0.1, units.number(received / scale), _number_size(size), **look)
+        board.text(
+            left + edge + size / 2, top + middle, units.number(sent / scale), _number_size(size), **look
+        )
+        board.text(
+            left + middle, top + edge + 0.1, units.number(received / scale), _number_size(size), **look
+        )
     board.text(left + edge + size / 2, top - 0.17, labels.say("sent", lang), style.SMALL)
     board.text(left - 0.06, top + edge + 0.1, labels.say("received", lang), style.SMALL, ha="right")
 

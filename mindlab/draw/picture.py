@@ -24,7 +24,9 @@ class Picture(Axes):
 
     alt: str = ""
 
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> tuple[dict[str, str], dict[str, Any]]:
+    def _repr_mimebundle_(
+        self, include: object = None, exclude: object = None
+    ) -> tuple[dict[str, str], dict[str, Any]]:
         figure = self.get_figure(root=True)
         assert figure is not None, "the picture was removed from its figure"
         alt = alt_of(figure)
@@ -103,7 +105,12 @@ def _tidy(text: str, alt: str, title: str) -> str:
     name = html.escape(title or alt.split(". ")[0], quote=True)
     label = html.escape(alt, quote=True)
     inside = f"<title>{name}</title>\n <desc>{label}</desc>"
-    return re.sub(r"<svg ([^>]*)>", rf'<svg role="img" aria-label="{_plain(label)}" \1>\n {_plain(inside)}', text, count=1)
+    return re.sub(
+        r"<svg ([^>]*)>",
+        rf'<svg role="img" aria-label="{_plain(label)}" \1>\n {_plain(inside)}',
+        text,
+        count=1,
+    )
 
 
 def _plain(text: str) -> str:

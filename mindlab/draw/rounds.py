@@ -66,9 +66,7 @@ class _Call:
         return self.events[0].label
 
     def moves(self) -> list[Move]:
-        return [
-            Move(e.rank, peer, nbytes) for e in self.events for peer, nbytes in e.sends if peer != e.rank
-        ]
+        return [Move(e.rank, peer, nbytes) for e in self.events for peer, nbytes in e.sends if peer != e.rank]
 
     def joint(self) -> list[Joint]:
         first = self.events[0]
@@ -110,28 +108,38 @@ def fold(rounds: Sequence[Round], limit: int) -> list[Round]:
     return [_merge(rounds[a:b]) for a, b in zip(cuts, cuts[1:], strict=False)]
 
 
-def _calls(events: list[Event]) -> list[_Call]:
-    """Messages (a send with its receive) and collectives (the same call on all its ranks)."""
-    receives: dict[tuple[int, int | None, int, tuple[int, ...]], list[Event]] = defaultdict(list)
-    joint: dict[tuple[tuple[int, ...], int], _Call] = {}
-    turns: Counter[tuple[int, tuple[int, ...]]] = Counter()
-    calls = []
+def matched(events: Iterable[Event]) -> list[tuple[Event, Event | None]]:
+    """Each send with the receive that took it (None: not recorded): the k-th with the k-th, by pair and tag."""
     ordered = sorted(events, key=lambda e: (e.rank, e.index))
-    for event in ordered:
+    waiting: dict[tuple[int, int | None, int, tuple[int, ...]], list[Event]] = defaultdict(list)
+    for event in reversed(ordered):
         if event.op in ("recv", "irecv"):
-            receives[event.rank, event.peer, event.tag, event.group].append(event)
+            waiting[event.rank, event.peer, event.tag, event.group].append(event)
+    pairs: list[tuple[Event, Event | None]] = []
     for event in ordered:
         if event.op in ("send", "isend"):
-            waiting = receives[event.peer or 0, event.rank, event.tag, event.group]
-            ready = {event.rank: event.end}
-            if waiting:
-                ready[event.peer or 0] = waiting.pop(0).end
-            calls.append(_Call([event], ready=ready))
-        elif not event.is_point_to_point:
-            turns[event.rank, event.group] += 1
-            call = joint.setdefault((event.group, turns[event.rank, event.group]), _Call([]))
-            call.events.append(event)
-            call.ready[event.rank] = event.end
+            queue = waiting[event.peer if event.peer is not None else -1, event.rank, event.tag, event.group]
+            pairs.append((event, queue.pop() if queue else None))
+    return pairs
+
+
+def _calls(events: list[Event]) -> list[_Call]:
+    """Messages (a send with its receive) and collectives (the same call on all its ranks)."""
+    calls = []
+    for send, receive in matched(events):
+        ready = {send.rank: send.end}
+        if receive is not None:
+            ready[receive.rank] = receive.end
+        calls.append(_Call([send], ready=ready))
+    joint: dict[tuple[tuple[int, ...], int], _Call] = {}
+    turns: Counter[tuple[int, tuple[int, ...]]] = Counter()
+    for event in sorted(events, key=lambda e: (e.rank, e.index)):
+        if event.is_point_to_point:
+            continue
+        turns[event.rank, event.group] += 1
+        call = joint.setdefault((event.group, turns[event.rank, event.group]), _Call([]))
+        call.events.append(event)
+        call.ready[event.rank] = event.end
     return calls + list(joint.values())
 
 

@@ -56,6 +56,11 @@ def ink_on(fill: str) -> str:
     return INK if (light + 0.05) / 0.06 > 1.05 / (light + 0.05) else PAPER
 
 
+def bold(cjk: str | bool = "") -> str:
+    """The weight of a title. Small Chinese fonts have no bold face, and matplotlib warns where it is missing."""
+    return "normal" if cjk else "bold"
+
+
 def rc(cjk: str = "") -> dict[str, Any]:
     """The matplotlib settings of every picture. `cjk` is the name of a font with Chinese glyphs, or ""."""
     return {

@@ -1,0 +1,173 @@
+"""One step of a run as an SVG: the ranks, what travels between them, what each has received so far."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from mindlab.draw import style, units
+from mindlab.draw.rounds import Move, Round
+
+Got = Mapping[int, Mapping[int, int]]
+"""Receiver -> sender -> bytes received up to and including this step."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Where the ranks stand, in pixels: on a ring, clockwise from the top; two side by side."""
+
+    ranks: int
+
+    @property
+    def radius(self) -> float:
+        return 78.0 if self.ranks == 2 else max(98.0, self.box * self.ranks * 1.45 / math.pi)
+
+    @property
+    def box(self) -> float:
+        return 40.0 if self.ranks <= 8 else 32.0
+
+    @property
+    def width(self) -> int:
+        return round(2 * self.radius + self.box + 40)
+
+    @property
+    def height(self) -> int:
+        return 110 if self.ranks == 2 else round(2 * self.radius + self.box + 48)
+
+    def at(self, rank: int) -> tuple[float, float]:
+        """The middle of a rank's box."""
+        turn = 2 * math.pi * rank / self.ranks - (math.pi / 2 if self.ranks == 2 else 0.0)
+        x, y = self.width / 2, 45.0 if self.ranks == 2 else self.radius + self.box / 2 + 8
+        return x + self.radius * math.sin(turn), y - self.radius * math.cos(turn)
+
+
+def frame(one: Round, stage: Stage, got: Got, most: int, label: str) -> str:
+    """The SVG of one step. `most` is what the fullest rank has received at the end; `label` the alt text."""
+    inside = [_joint(ranks.ranks, ranks.op, stage) for ranks in one.joint]
+    inside += _transfers(one.moves, stage)
+    inside += [
+        _rank(rank, stage) + _meter(rank, stage, got.get(rank, {}), most) for rank in range(stage.ranks)
+    ]
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {stage.width} {stage.height}" '
+        f'width="{stage.width}" height="{stage.height}" role="img" aria-label="{html.escape(label)}" '
+        f'font-family="{FONTS}" text-anchor="middle">'
+        f'<rect width="{stage.width}" height="{stage.height}" fill="{style.PAPER}"/>{"".join(inside)}</svg>'
+    )
+
+
+FONTS = style.FONT_STACK.replace('"', "'")
+
+
+def text(x: float, y: float, said: str, size: float, fill: str = style.INK, extra: str = "") -> str:
+    """An SVG text, centred on x unless `extra` says otherwise."""
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size:g}" fill="{fill}"{extra}>{html.escape(said)}</text>'
+    )
+
+
+def _rank(rank: int, stage: Stage) -> str:
+    x, y = stage.at(rank)
+    side, fill = stage.box, style.colour(rank)
+    left, top = x - side / 2, y - side / 2
+    strokes = ""
+    if style.hatch(rank):
+        lines = "".join(
+            f"M{left + 2:.1f} {top + 2 + k * side:.1f}L{left + 2 + k * side:.1f} {top + 2:.1f}"
+            f"M{left + side - 2:.1f} {top + side - 2 - k * side:.1f}L{left + side - 2 - k * side:.1f} {top + side - 2:.1f}"
+            for k in (0.2, 0.4)
+        )
+        strokes = f'<path d="{lines}" stroke="{style.INK}" stroke-width="1.2"/>'
+    box = (
+        f'<rect x="{left:.1f}" y="{top:.1f}" width="{side:g}" height="{side:g}" rx="8" '
+        f'fill="{fill}" stroke="{style.INK}"/>'
+    )
+    number = text(x, y + side * 0.14, str(rank), side * 0.42, style.ink_on(fill), ' font-weight="bold"')
+    return box + strokes + number
+
+
+def _meter(rank: int, stage: Stage, got: Mapping[int, int], most: int) -> str:
+    """Under a rank: a bar of what it has received, in the colours of the senders, and the sum."""
+    if not most:
+        return ""
+    x, y = stage.at(rank)
+    wide, left, top = stage.box + 8, x - stage.box / 2 - 4, y + stage.box / 2 + 3
+    edge = (
+        f'<rect x="{left:.1f}" y="{top:.1f}" width="{wide:g}" height="7" fill="{style.PAPER}" '
+        f'stroke="{style.FADED}" stroke-width="0.8"/>'
+    )
+    parts, at = [edge], left
+    for source, nbytes in sorted(got.items()):
+        span = wide * nbytes / most
+        parts.append(
+            f'<rect x="{at:.1f}" y="{top:.1f}" width="{span:.1f}" height="7" fill="{style.colour(source)}"/>'
+        )
+        at += span
+    total = sum(got.values())
+    return "".join(parts) + text(x, top + 17, units.size(total) if total else "0", 9.5, style.FADED)
+
+
+def _transfers(moves: Sequence[Move], stage: Stage) -> list[str]:
+    pairs = {(move.source, move.target) for move in moves}
+    crowded = len(moves) > 24
+    alike = len({(move.nbytes, move.name) for move in moves}) <= 1
+    return [
+        _transfer(
+            move, stage, (move.target, move.source) in pairs, crowded, not alike and len(moves) <= stage.ranks
+        )
+        for move in moves
+    ]
+
+
+def _transfer(move: Move, stage: Stage, both: bool, crowded: bool, named: bool) -> str:
+    """An arrow in the sender's colour, and the piece that travels along it."""
+    (x0, y0), (x1, y1) = stage.at(move.source), stage.at(move.target)
+    length = math.dist((x0, y0), (x1, y1))
+    ux, uy = (x1 - x0) / length, (y1 - y0) / length
+    aside = 7.0 if both else 0.0
+    leave, reach = _clear(stage, ux, uy), _clear(stage, -ux, -uy)
+    x0, y0 = x0 + ux * leave - uy * aside, y0 + uy * leave + ux * aside
+    x1, y1 = x1 - ux * reach - uy * aside, y1 - uy * reach + ux * aside
+    fill = style.colour(move.source)
+    head = 5.0 if crowded else 9.0
+    bx, by = x1 - ux * head, y1 - uy * head
+    tip = f"{x1:.1f},{y1:.1f} {bx - uy * head / 2:.1f},{by + ux * head / 2:.1f} {bx + uy * head / 2:.1f},{by - ux * head / 2:.1f}"
+    line = f'x1="{x0:.1f}" y1="{y0:.1f}" x2="{bx:.1f}" y2="{by:.1f}"'
+    if crowded:
+        return f'<line {line} stroke="{fill}" stroke-width="1"/><polygon points="{tip}" fill="{fill}"/>'
+    arrow = (
+        f'<line {line} stroke="{style.INK}" stroke-width="4.4"/><line {line} stroke="{fill}" stroke-width="3"/>'
+        f'<polygon points="{tip}" fill="{fill}" stroke="{style.INK}" stroke-width="0.8"/>'
+    )
+    words = (move.name or units.size(move.nbytes)) if named or move.name else ""
+    return arrow + _piece((x0, y0), (bx, by), fill, words)
+
+
+def _clear(stage: Stage, ux: float, uy: float) -> float:
+    """How far from a rank's middle an arrow in direction (ux, uy) is clear of its box and of the bar below."""
+    across, down = stage.box / 2 + 6, stage.box / 2 + (24 if uy > 0 else 3)
+    return min(
+        across / abs(ux) if abs(ux) > 1e-9 else math.inf, down / abs(uy) if abs(uy) > 1e-9 else math.inf
+    )
+
+
+def _piece(start: tuple[float, float], end: tuple[float, float], fill: str, words: str) -> str:
+    """The travelling piece, drawn on the arrow before its middle, where the arrows of two diagonals cross."""
+    x, y = start[0] + 0.4 * (end[0] - start[0]), start[1] + 0.4 * (end[1] - start[1])
+    wide = max(15.0, 6.2 * len(words) + 8)
+    shape = (
+        f'<rect x="{x - wide / 2:.1f}" y="{y - 7.5:.1f}" width="{wide:.1f}" height="15" rx="3" '
+        f'fill="{fill}" stroke="{style.INK}" stroke-width="1.2"/>'
+    )
+    said = text(x, y + 3.5, words, 9.5, style.ink_on(fill)) if words else ""
+    return f'<g class="mk" style="--dx:{start[0] - x:.0f}px;--dy:{start[1] - y:.0f}px">{shape}{said}</g>'
+
+
+def _joint(ranks: Sequence[int], op: str, stage: Stage) -> str:
+    points = [stage.at(rank) for rank in sorted(ranks)]
+    ring = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    x, y = sum(p[0] for p in points) / len(points), sum(p[1] for p in points) / len(points)
+    shape = f'<polygon points="{ring}" fill="{style.EMPTY}" stroke="{style.FADED}" stroke-width="2" stroke-dasharray="6 4"/>'
+    return shape + text(x, y + (-8 if len(points) == 2 else 4), op, 11)
