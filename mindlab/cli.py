@@ -6,7 +6,9 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from mindlab import __version__
 from mindlab.errors import MindlabError
 
 OK, FAILED, WRONG_USE = 0, 1, 2
@@ -30,8 +32,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def parser() -> argparse.ArgumentParser:
     """The whole command line."""
     top = argparse.ArgumentParser(prog="mindlab", description="A workbook on multi-card parallel inference.")
-    from mindlab import __version__
-
     top.add_argument("--version", action="version", version=f"mindlab {__version__}")
     commands = top.add_subparsers(metavar="COMMAND", required=True, dest="name")
     for add in (_add_build, _add_run, _add_export, _add_figures, _add_doctor, _add_bench):
@@ -39,7 +39,8 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-_Commands = "argparse._SubParsersAction[argparse.ArgumentParser]"
+if TYPE_CHECKING:
+    _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 
 def _add_build(commands: _Commands) -> None:
@@ -111,7 +112,9 @@ def _add_export(commands: _Commands) -> None:
     this = commands.add_parser("export", help="make pages from executed notebooks")
     this.add_argument("--to", choices=("html", "markdown", "pdf"), default="html")
     this.add_argument("--from", dest="source", type=Path, help="a run's folder (default: build/run)")
-    this.add_argument("--out", type=Path, help="where the pages go (default: build/site)")
+    this.add_argument(
+        "--out", type=Path, help="where the pages go (default: build/site; build/markdown, build/pdf)"
+    )
     _root(this)
     this.set_defaults(command=export)
 
@@ -122,7 +125,7 @@ def export(options: argparse.Namespace) -> int:
 
     root = options.root or builder.find_root()
     source = options.source or root / "build" / "run"
-    out = options.out or root / "build" / "site"
+    out = options.out or root / "build" / {"html": "site"}.get(options.to, options.to)
     pages, found = exporter.export(root, source, out, options.to)
     for line in found:
         print(line, file=sys.stderr)

@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from mindlab.book import solutions
+from mindlab.book.links import chapter_of, is_elsewhere, rewrite
 from mindlab.book.source import Cell, Chapter
 
 EDITIONS = ("exercises", "solutions")
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 
-_LINK = re.compile(r"(?P<head>!?\[(?:[^\[\]]|\[[^\]]*\])*\]\()(?P<target>[^()\s]+)(?P<tail>[^()]*\))")
-_ATTRIBUTE = re.compile(r"(?P<head><[^>]*\b(?:src|href)=\")(?P<target>[^\"]+)(?P<tail>\")")
 _LANGUAGE_LINE = re.compile(r'^language = "en"', re.MULTILINE)
 
 
@@ -122,14 +121,8 @@ def _relinked(text: str, edition: Edition) -> str:
     if not edition.folder:
         return text
 
-    def relink(match: re.Match[str]) -> str:
-        return match["head"] + _from_folder(match["target"], edition.folder) + match["tail"]
-
-    return _ATTRIBUTE.sub(relink, _LINK.sub(relink, text))
+    return rewrite(text, lambda target: _from_folder(target, edition.folder))
 
 
 def _from_folder(target: str, folder: str) -> str:
-    path = target.split("#")[0]
-    is_elsewhere = re.match(r"[a-z][a-z0-9+.-]*:|/|#", target)
-    is_chapter = path.endswith(".ipynb") and "/" not in path
-    return target if is_elsewhere or is_chapter else posixpath.relpath(target, folder)
+    return target if is_elsewhere(target) or chapter_of(target) else posixpath.relpath(target, folder)

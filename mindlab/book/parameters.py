@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import yaml
+import yaml  # type: ignore[import-untyped,unused-ignore]
 
 from mindlab.errors import MindlabError, UnknownName
 
@@ -35,7 +35,7 @@ class Parameter:
 
     @property
     def kind(self) -> str:
-        """"bool", "int", "float", "str", "list" or "None"."""
+        """ "bool", "int", "float", "str", "list" or "None"."""
         return _KINDS[type(self.value)]
 
 

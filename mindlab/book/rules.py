@@ -33,9 +33,7 @@ def python_of(code: str) -> str:
 
 def _titles(chapter: Chapter) -> Iterator[tuple[int, str]]:
     prose = [cell for cell in chapter.cells if cell.kind == "prose" and cell.language == "en"]
-    heading = next(
-        (line for cell in prose for line in cell.text.splitlines() if line.startswith("# ")), ""
-    )
+    heading = next((line for cell in prose for line in cell.text.splitlines() if line.startswith("# ")), "")
     if heading.removeprefix("# ").strip() != chapter.title:
         yield 1, f"the title {chapter.title!r} is not the first heading ({heading or 'none'!r})"
 
@@ -116,7 +114,10 @@ def _translation(cell: Cell, english: Cell | None, chapter: Chapter) -> Iterator
     if english is None:
         yield cell.line, "a translated cell stands after the English cell that it renders"
     elif cell.of != english.fingerprint:
-        yield cell.line, (
-            f"stale translation: it renders {cell.of}, the English cell at line {english.line} "
-            f"is now {english.fingerprint}"
+        yield (
+            cell.line,
+            (
+                f"stale translation: it renders {cell.of}, the English cell at line {english.line} "
+                f"is now {english.fingerprint}"
+            ),
         )

@@ -41,7 +41,8 @@ def opened(code: str) -> str:
 
 
 def _rewrite(code: str, rewrite: _Rewrite) -> str:
-    lines, region = [], None
+    lines: list[str] = []
+    region: list[str] | None = None
     for line in code.splitlines():
         mark = line.strip()
         if mark == BEGIN and region is None:

@@ -1,0 +1,47 @@
+"""Links in a chapter's prose: Markdown's `[text](target)` and `![alt](target)`, HTML's src and href."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+_LINK = re.compile(
+    r"(?P<head>!?\[(?:[^\[\]]|\[[^\]]*\](?:\([^()]*\))?)*\]\()(?P<target>[^()\s]+)(?P<tail>[^()]*\))"
+)
+_ATTRIBUTE = re.compile(r"(?P<head><[^<>]*\b(?:src|href)=\")(?P<target>[^\"]+)(?P<tail>\")")
+_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
+_ELSEWHERE = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:|/|#")
+
+
+def rewrite(text: str, change: Callable[[str], str]) -> str:
+    """The prose with every link's target put through `change`; fenced code stays as it is."""
+    lines, fence = [], ""
+    for line in text.split("\n"):
+        mark = _FENCE.match(line)
+        if mark and not fence:
+            fence = mark[1]
+        elif mark and fence and mark[1].startswith(fence):
+            fence = ""
+        lines.append(line if fence or mark else _line(line, change))
+    return "\n".join(lines)
+
+
+def is_elsewhere(target: str) -> bool:
+    """True for an address on the net, an absolute path, or a place on the same page."""
+    return bool(_ELSEWHERE.match(target))
+
+
+def chapter_of(target: str) -> str:
+    """The chapter that a link leads to ("02_tensor_parallel.ipynb#Top" gives "02_tensor_parallel"), or ""."""
+    path = target.split("#")[0]
+    return path.removesuffix(".ipynb") if path.endswith(".ipynb") and "/" not in path else ""
+
+
+def _line(line: str, change: Callable[[str], str]) -> str:
+    def changed(match: re.Match[str]) -> str:
+        # A picture inside a link's text is a link of its own.
+        inside = match["head"].removesuffix("](").partition("[")
+        head = inside[0] + inside[1] + _LINK.sub(changed, inside[2]) + "]("
+        return head + change(match["target"]) + match["tail"]
+
+    return _ATTRIBUTE.sub(changed, _LINK.sub(changed, line))
