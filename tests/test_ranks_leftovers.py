@@ -49,8 +49,8 @@ def holdings() -> dict[str, object]:
         "processes": len(descendants(os.getpid())),
         "descriptors": len(os.listdir("/proc/self/fd")),
         "ports": listening(),
-        "temporary files": sorted(p.name for p in Path(tempfile.gettempdir()).glob("mindlab-*")),
-        "shared memory": sorted(os.listdir("/dev/shm")),
+        "temporary files": len(list(Path(tempfile.gettempdir()).glob("mindlab-*"))),
+        "shared memory": len(os.listdir("/dev/shm")),
     }
 
 

@@ -17,10 +17,11 @@ from importlib import metadata
 from typing import Any
 
 import mindlab
-from mindlab.errors import CannotTravel, MindlabError
+from mindlab.errors import CannotTravel, MindlabError, RankDied
 from mindlab.ranks import payload, pool, supervisor
 from mindlab.ranks.backends import Backend, choose
 from mindlab.ranks.cells import sources_of
+from mindlab.ranks.channel import Closed
 from mindlab.ranks.ending import faulty
 from mindlab.ranks.job import Job, Outcome
 from mindlab.ranks.watch import Watch
@@ -141,8 +142,11 @@ def _experiment(
         home.send(job)
         outcomes = watch.outcomes()
         run = _assemble(fn, packed, home, outcomes, seed)
-        whole = not any(outcome.dirty for outcome in outcomes)
+        # A call that nobody waited for may still move data under the next experiment.
+        whole = not any(outcome.dirty for outcome in outcomes) and all(e.end is not None for e in run.events)
         return run
+    except Closed as error:
+        raise RankDied("a rank was gone before the experiment began; run the cell again") from error
     finally:
         if not whole:
             home.output.finish()

@@ -91,7 +91,7 @@ class Progress:
             self._write("")
 
     def _write(self, text: str) -> None:
-        if "ipykernel" not in sys.modules:
+        if not _in_kernel():
             sys.stderr.write(f"\r\x1b[K{text}"[:200])
             sys.stderr.flush()
             return
@@ -108,4 +108,10 @@ def _live() -> bool:
     """Whether somebody watches: not in a bulk run, not into a pipe."""
     if os.environ.get("MINDLAB_BULK"):
         return False
-    return "ipykernel" in sys.modules or sys.stderr.isatty()
+    return _in_kernel() or sys.stderr.isatty()
+
+
+def _in_kernel() -> bool:
+    """Whether this process is a notebook's kernel."""
+    ipython: Any = sys.modules.get("IPython")
+    return hasattr(ipython and ipython.get_ipython(), "kernel")

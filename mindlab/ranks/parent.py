@@ -115,13 +115,15 @@ def _obey(channel: Channel, children: set[int], folders: set[str], own: list[int
 
 def _preload() -> None:
     """Import what ranks need, once, before the first fork; nothing here may start a thread."""
+    import numpy
     import torch
     import torch.distributed as dist
 
     from mindlab.ranks import worker
     from mindlab.trace import recorder
 
-    assert dist.is_available() and worker and torch, "this torch was built without torch.distributed"
+    assert dist.is_available(), "this torch was built without torch.distributed"
+    assert numpy and torch and worker
     recorder.install()
     gc.collect()
     gc.freeze()

@@ -12,6 +12,7 @@ import os
 import pickle
 import sys
 import tempfile
+import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -50,12 +51,20 @@ class Packed:
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
     def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, types.CodeType):
+            return _with_its_file(self.dispatch_table[types.CodeType](obj), obj.co_filename)
         torch = sys.modules.get("torch")
         if torch is not None and isinstance(obj, torch.Tensor):
             reduced = _reduce_tensor(torch, obj)
             if reduced is not None:
                 return reduced
         return super().reducer_override(obj)
+
+
+def _with_its_file(reduced: tuple[Any, ...], file: str) -> tuple[Any, ...]:
+    """cloudpickle 3.1.2 and newer forget a function's file; tracebacks and source lines need it."""
+    make, args = reduced
+    return make, tuple(file if part == "<dynamic-code>" else part for part in args)
 
 
 def _reduce_tensor(torch: Any, tensor: Any) -> Any:

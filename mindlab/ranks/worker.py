@@ -151,6 +151,7 @@ class Rank:
         sys.stdout.flush()
         sys.stderr.flush()
         outcome.dirty = self.state.leftovers()
+        self.state.refresh_modules()  # before the notebook can go on and edit one
         if outcome.failure is None:
             try:
                 outcome.packed = payload.pack(value)
@@ -163,7 +164,6 @@ class Rank:
         if not keep:
             state.leave_groups(self.lasting)
             self.state.restore()
-        self.state.refresh_modules()
         self.slot.phase("idle")
 
 
