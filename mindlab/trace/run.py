@@ -69,6 +69,16 @@ class Run:
         return self._by_rank("receives")
 
     @property
+    def wire_sent(self) -> Measured | None:
+        """Payload bytes that each rank sent, as the wire saw it; None where nothing saw it (`why_no_wire`)."""
+        return self.wire.sent if self.wire else None
+
+    @property
+    def wire_received(self) -> Measured | None:
+        """Payload bytes that each rank received, as the wire saw it; None where nothing saw it."""
+        return self.wire.received if self.wire else None
+
+    @property
     def provenance(self) -> str:
         """One line for a figure or a page: ranks, backend, versions, machine, date."""
         torch = f"torch {self.versions['torch']}" if "torch" in self.versions else ""

@@ -1,0 +1,346 @@
+"""A status board in shared memory: where every rank stands, readable without the rank's help.
+
+A rank writes one row for each call and one state; the notebook's process reads both, also when the rank is
+stuck inside the backend, was killed, or crashed. Writing a row costs a few microseconds.
+
+Layout, one slot a rank: a page of 64-bit cells (the state), then ROWS rows. A row is ten cells and a payload
+(`marshal`: plain values only, quick, and never run as code) under a checksum. The cells that change while a
+call is open carry the row's index, so that a reader never takes a half-written row for a whole one.
+All times on the board are `time.monotonic_ns()`: on one host that clock is common to all processes.
+"""
+
+from __future__ import annotations
+
+import marshal
+import mmap
+import os
+import tempfile
+import time
+import zlib
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from mindlab.trace.places import place
+
+ROWS = 256
+"""How many rows of the present job a rank keeps."""
+PHASES = ("idle", "ready", "running", "done", "failed")
+
+_HEADER = 4096
+_ROW = 2048
+_CELLS = 10
+_SLOT = _HEADER + ROWS * _ROW
+_ROOM = _ROW - 8 * _CELLS
+
+# Cells of the state.
+_JOB, _PHASE, _SINCE, _COUNT, _STANDING, _STANDING_SINCE = range(6)
+# Cells of a row.
+_INDEX, _ROW_JOB, _LENGTH, _CHECKSUM, _STATUS, _START, _END, _PEER, _NUMBER, _FLAGS = range(10)
+# What the rank does with a row's call; stored as index * 8 + status.
+_INSIDE, _ISSUED, _WAITING, _CLOSED, _FAILED = range(5)
+_UNKNOWN_PEER = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One call of one rank, as the board holds it. Times: seconds of `time.monotonic()`."""
+
+    index: int
+    op: str
+    group: tuple[int, ...]
+    """Global ranks that take part. Group creation: those that must call it."""
+    number: int
+    """How many-th call on that communicator by this rank; point to point: with that peer, tag and direction."""
+    nbytes: int = 0
+    dtype: str = ""
+    shape: tuple[int, ...] = ()
+    peer: int | None = None
+    root: int | None = None
+    tag: int = 0
+    reduction: str = ""
+    asynchronous: bool = False
+    communicator: str = ""
+    """The backend's name of the group: two groups may hold the same ranks."""
+    out_sizes: tuple[int, ...] = ()
+    """Bytes that this rank hands to each member, where its arguments say so."""
+    in_sizes: tuple[int, ...] = ()
+    """Bytes that this rank expects from each member, where its arguments say so."""
+    created: tuple[int, ...] = ()
+    """Group creation: the ranks of the new group."""
+    file: str = ""
+    lineno: int = 0
+    blocking: bool = False
+    """The rank stands inside this call (or inside the wait() of its work)."""
+    failed: bool = False
+    """The call raised."""
+    start: float = 0.0
+    end: float | None = None
+
+    @property
+    def line(self) -> str:
+        """Where the call stands: "ring.py, line 41" or "cell, line 7"."""
+        return place(self.file, self.lineno)
+
+
+# The fields of a row that never change once written, in the payload's order.
+PAYLOAD = (
+    "op",
+    "group",
+    "nbytes",
+    "dtype",
+    "shape",
+    "root",
+    "tag",
+    "reduction",
+    "asynchronous",
+    "communicator",
+    "out_sizes",
+    "in_sizes",
+    "created",
+    "file",
+    "lineno",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a rank is doing as a whole. `since`: seconds of `time.monotonic()`."""
+
+    phase: str
+    since: float
+    job: int
+    last_index: int
+    """The index of the rank's last row in this job; -1 if it has none."""
+    standing: int = -1
+    """The index of the row that the rank stands inside; -1 if it runs its own code."""
+    standing_since: float = 0.0
+
+
+class Slot:
+    """The part of the board that one rank writes. Not for two threads at once on the same row."""
+
+    def __init__(self, cells: memoryview, raw: memoryview) -> None:
+        self._cells, self._raw = cells, raw
+
+    def begin(self, job: int) -> None:
+        """Clear the rows and start a job: its phase is "running"."""
+        cells = self._cells
+        cells[_COUNT] = 0
+        cells[_JOB] = job
+        cells[_STANDING] = -1
+        self.phase("running")
+
+    def phase(self, name: str) -> None:
+        """Set the phase: one of PHASES."""
+        if name not in PHASES:
+            raise ValueError(f"phase {name!r}: choose one of {', '.join(PHASES)}")
+        self._cells[_SINCE] = time.monotonic_ns()
+        self._cells[_PHASE] = PHASES.index(name)
+
+    def enter(self, payload: tuple[Any, ...], *, number: int, peer: int | None, start: int) -> int:
+        """The row's number, after the row was written. `payload` holds the fields of PAYLOAD; `start` in ns."""
+        cells = self._cells
+        index = cells[_COUNT]
+        data = _packed(payload)
+        byte = _HEADER + (index % ROWS) * _ROW
+        at = byte >> 3
+        cells[at + _INDEX] = -1
+        body = byte + 8 * _CELLS
+        self._raw[body : body + len(data)] = data
+        job = cells[_JOB]
+        cells[at + _ROW_JOB] = job
+        cells[at + _LENGTH] = len(data)
+        cells[at + _CHECKSUM] = zlib.crc32(data, index & 0xFFFFFFFF)
+        cells[at + _START] = start
+        cells[at + _PEER] = _UNKNOWN_PEER if peer is None else peer
+        cells[at + _NUMBER] = number
+        cells[at + _STATUS] = index * 8 + _INSIDE
+        cells[at + _INDEX] = index
+        cells[_COUNT] = index + 1
+        cells[_STANDING_SINCE] = start
+        cells[_STANDING] = index
+        return int(index)
+
+    def issued(self, index: int) -> None:
+        """The call returned and its work goes on."""
+        self._status(index, _ISSUED)
+
+    def waiting(self, index: int) -> None:
+        """The rank stands in the wait() of this row's work."""
+        self._cells[_STANDING_SINCE] = time.monotonic_ns()
+        self._status(index, _WAITING)
+        self._cells[_STANDING] = index
+
+    def leave(
+        self,
+        index: int,
+        *,
+        end: int | None = None,
+        peer: int | None = None,
+        number: int | None = None,
+        failed: bool = False,
+    ) -> None:
+        """Close a row. `peer` and `number` where only the return says them (a receive from any rank)."""
+        cells = self._cells
+        at = (_HEADER + (index % ROWS) * _ROW) >> 3
+        if cells[at + _INDEX] == index:
+            cells[at + _END] = time.monotonic_ns() if end is None else end
+            if peer is not None:
+                cells[at + _PEER] = peer
+            if number is not None:
+                cells[at + _NUMBER] = number
+        self._status(index, _FAILED if failed else _CLOSED)
+
+    def _status(self, index: int, status: int) -> None:
+        cells = self._cells
+        at = (_HEADER + (index % ROWS) * _ROW) >> 3
+        if cells[at + _INDEX] == index:
+            cells[at + _STATUS] = index * 8 + status
+        if cells[_STANDING] == index:
+            cells[_STANDING] = -1
+
+
+@dataclass
+class _Seen:
+    """What a reader already knows of one rank's rows: closed rows are not read twice."""
+
+    job: int = -1
+    rows: dict[int, Row] = field(default_factory=dict)
+
+
+class Board:
+    """A slot for each rank. One process creates it; the others attach to its file descriptor."""
+
+    def __init__(self, fd: int, ranks: int) -> None:
+        self.fd, self.ranks = fd, ranks
+        self._map = mmap.mmap(fd, ranks * _SLOT)
+        self._raw = memoryview(self._map)
+        self._parts = [self._raw[rank * _SLOT : (rank + 1) * _SLOT] for rank in range(ranks)]
+        self._cells = [part.cast("q") for part in self._parts]
+        self._seen = [_Seen() for _ in range(ranks)]
+
+    @classmethod
+    def create(cls, ranks: int) -> Board:
+        """A new board, all ranks "idle". Its memory has no name in the file system and ends with its users."""
+        fd = _anonymous_file()
+        os.ftruncate(fd, ranks * _SLOT)
+        board = cls(fd, ranks)
+        for cells in board._cells:
+            cells[_STANDING] = -1
+            cells[_SINCE] = time.monotonic_ns()
+        return board
+
+    @classmethod
+    def attach(cls, fd: int, ranks: int) -> Board:
+        """The board behind a file descriptor that another process handed over."""
+        return cls(fd, ranks)
+
+    def slot(self, rank: int) -> Slot:
+        """The part that this rank writes."""
+        return Slot(self._cells[rank], self._parts[rank])
+
+    def state(self, rank: int) -> State:
+        """What the rank is doing as a whole."""
+        cells = self._cells[rank]
+        phase = cells[_PHASE]
+        return State(
+            phase=PHASES[phase] if 0 <= phase < len(PHASES) else "failed",
+            since=cells[_SINCE] / 1e9,
+            job=cells[_JOB],
+            last_index=cells[_COUNT] - 1,
+            standing=cells[_STANDING],
+            standing_since=cells[_STANDING_SINCE] / 1e9,
+        )
+
+    def rows(self, rank: int) -> list[Row]:
+        """The last calls of the rank's present job, oldest first (at most ROWS). Unreadable rows are left out."""
+        cells, seen = self._cells[rank], self._seen[rank]
+        job, count = cells[_JOB], cells[_COUNT]
+        known = seen.rows if seen.job == job else {}
+        rows: dict[int, Row] = {}
+        for index in range(max(0, count - ROWS), count):
+            row = known.get(index)
+            if row is None or row.end is None:
+                row = self._row(rank, index, job, row)
+            if row is not None:
+                rows[index] = row
+        seen.job, seen.rows = job, rows
+        return list(rows.values())
+
+    def waits(self, seconds: float) -> bool:
+        """True if a rank has stood inside one call for at least so long: only then is a fault worth a search."""
+        now = time.monotonic()
+        states = [self.state(rank) for rank in range(self.ranks)]
+        return any(state.standing >= 0 and now - state.standing_since >= seconds for state in states)
+
+    def close(self) -> None:
+        """Give the memory and the file descriptor back."""
+        if self._map.closed:
+            return
+        for view in [*self._cells, *self._parts, self._raw]:
+            view.release()
+        self._map.close()
+        os.close(self.fd)
+
+    def _row(self, rank: int, index: int, job: int, known: Row | None) -> Row | None:
+        cells = self._cells[rank]
+        at = (_HEADER + (index % ROWS) * _ROW) >> 3
+        status = cells[at + _STATUS] - index * 8
+        if cells[at + _INDEX] != index or cells[at + _ROW_JOB] != job or not 0 <= status <= _FAILED:
+            return None
+        if known is None:
+            known = self._parsed(rank, index)
+        if known is None:
+            return None
+        peer = cells[at + _PEER]
+        closed = status in (_CLOSED, _FAILED)
+        return replace(
+            known,
+            peer=None if peer == _UNKNOWN_PEER else peer,
+            number=cells[at + _NUMBER],
+            blocking=status in (_INSIDE, _WAITING),
+            failed=status == _FAILED,
+            end=cells[at + _END] / 1e9 if closed else None,
+        )
+
+    def _parsed(self, rank: int, index: int) -> Row | None:
+        cells = self._cells[rank]
+        byte = _HEADER + (index % ROWS) * _ROW
+        at, body = byte >> 3, byte + 8 * _CELLS
+        length = cells[at + _LENGTH]
+        if not 0 < length <= _ROOM:
+            return None
+        data = bytes(self._parts[rank][body : body + length])
+        if zlib.crc32(data, index & 0xFFFFFFFF) != cells[at + _CHECKSUM]:
+            return None
+        values = dict(zip(PAYLOAD, marshal.loads(data), strict=True))
+        return Row(index=index, number=cells[at + _NUMBER], start=cells[at + _START] / 1e9, **values)
+
+
+def _packed(payload: tuple[Any, ...]) -> bytes:
+    """The payload as bytes that fit a row: what is too long (a deep path, many ranks) is cut, never the row."""
+    data = marshal.dumps(payload)
+    if len(data) <= _ROOM:
+        return data
+    values = dict(zip(PAYLOAD, payload, strict=True))
+    values["file"] = values["file"].replace("\\", "/").rsplit("/", 1)[-1][-100:]
+    values["communicator"], values["shape"] = values["communicator"][-100:], values["shape"][:16]
+    if len(data := marshal.dumps(tuple(values.values()))) <= _ROOM:
+        return data
+    for name in ("out_sizes", "in_sizes", "created", "group"):
+        values[name] = ()
+    return marshal.dumps(tuple(values.values()))
+
+
+def _anonymous_file() -> int:
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("mindlab-board")
+    fd, path = tempfile.mkstemp(prefix="mindlab-board-")
+    os.unlink(path)
+    return fd
+
+
+def rows_of(board: Board) -> tuple[list[list[Row]], list[State]]:
+    """All rows and states, by rank: what `matching.find_fault` and `matching.where` take."""
+    states = [board.state(rank) for rank in range(board.ranks)]
+    return [board.rows(rank) for rank in range(board.ranks)], states

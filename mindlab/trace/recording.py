@@ -1,0 +1,307 @@
+"""One recording: from `begin` to `end` in one rank."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from threading import get_ident
+from typing import Any
+
+from mindlab.trace import guards, places
+from mindlab.trace.board import Slot
+from mindlab.trace.calls import CREATIONS, OBJECTS, RECEIVES, SENDS, Call, Reader, transfers
+from mindlab.trace.places import Place
+from mindlab.trace.record import Record
+from mindlab.trace.work import RecordedFuture, RecordedWork
+
+_MANY = 5  # notes of one kind; more are counted
+
+
+class Entry:
+    """One call while it is recorded."""
+
+    __slots__ = (
+        "asynchronous", "call", "communicator", "end", "failed", "group", "index", "inner", "key", "label",
+        "number", "op", "place", "start", "waited",
+    )  # fmt: skip
+
+    def __init__(self, op: str, call: Call, group: _Group, place: Place, label: str) -> None:
+        self.op, self.call, self.place, self.label = op, call, place, label
+        self.group, self.communicator = group.ranks, group.name
+        self.key: tuple[Any, ...] = ()
+        self.number = 0
+        self.index = -1
+        self.start = 0
+        self.end: int | None = None
+        self.asynchronous = False
+        self.waited = False
+        self.failed = False
+        self.inner: list[Any] | None = None
+
+    @property
+    def is_pair(self) -> bool:
+        """Point to point."""
+        return self.op in SENDS or self.op in RECEIVES
+
+    @property
+    def on_host(self) -> bool:
+        """No tensor of the call lies on a card."""
+        return all(tensor.is_cpu for tensor in (*self.call.sent, *self.call.received))
+
+    def payload(self) -> tuple[Any, ...]:
+        """The fields of board.PAYLOAD."""
+        call = self.call
+        return (
+            self.op, self.group, call.nbytes, call.dtype, call.shape, call.root, call.tag, call.reduction,
+            self.asynchronous, self.communicator, call.out_sizes, call.in_sizes, call.created,
+            self.place.name, self.place.lineno,
+        )  # fmt: skip
+
+
+class _Group:
+    """A process group as the recorder knows it."""
+
+    __slots__ = ("name", "ranks")
+
+    def __init__(self, name: str, ranks: tuple[int, ...]) -> None:
+        self.name, self.ranks = name, ranks
+
+
+class Recording:
+    """Writes the rows of one rank. A call made inside a recorded call of the same thread is not a row."""
+
+    def __init__(self, slot: Slot | None, rank: int, origin: float, guarded: bool) -> None:
+        self.slot, self.rank, self.origin, self.guarded = slot, rank, origin, guarded
+        self.entries: list[Entry] = []
+        self.notes: list[str] = []
+        self.label = ""
+        self.inside: dict[int, Entry] = {}
+        """Thread -> the call that it stands in."""
+        self.places: dict[int, list[Place]] = {}
+        """Thread -> the places of the P2POps that a batch is about to issue."""
+        self.counts: Counter[tuple[Any, ...]] = Counter()
+        self.groups: dict[Any, _Group] = {}
+
+    def call(
+        self,
+        op: str,
+        reader: Reader,
+        names: Sequence[str],
+        original: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
+        """What `original` returns, after a row was written for it."""
+        outer = self.inside.get(get_ident())
+        if outer is not None and outer.op not in OBJECTS:
+            return original(*args, **kwargs)
+        bound = dict(zip(names, args, strict=False))
+        bound.update(kwargs)
+        if outer is not None:
+            self._add_inner(outer, op, reader, bound)
+            return original(*args, **kwargs)
+        entry = self._read(op, reader, bound)
+        if entry is None:
+            return original(*args, **kwargs)
+        return self._run(entry, original, args, kwargs)
+
+    def batch(self, original: Callable[..., Any], ops: Any) -> Any:
+        """What batch_isend_irecv returns: each isend and irecv in it is a row, with its P2POp's line."""
+        thread = get_ident()
+        here = places.find(sys._getframe(2))
+        spots = [getattr(op, "_mindlab_place", here) for op in ops] if isinstance(ops, list) else []
+        if self.guarded:
+            for op, spot in zip(ops, spots, strict=False):
+                guards.refuse_strided(op.op.__name__, (op.tensor,), spot.words)
+        first = len(self.entries)
+        self.places[thread] = spots
+        try:
+            works = original(ops)
+        finally:
+            self.places.pop(thread, None)
+        loose = [entry for entry in self.entries[first:] if entry.asynchronous and entry.index >= 0]
+        if works and not isinstance(works[0], RecordedWork):  # one work for the whole batch (nccl, hccl)
+            buffers = [guards.watch(e.op, e.call.sent, e.call.received) if self.guarded else [] for e in loose]
+            return [RecordedWork(self, list(zip(loose, buffers, strict=True)), work) for work in works]
+        return works
+
+    def close(self, entry: Entry, end: int, failed: bool = False) -> None:
+        """The call of this entry is over."""
+        entry.end, entry.failed = end, failed
+        if self.slot is not None:
+            peer = entry.call.peer if entry.op in RECEIVES else None
+            number = entry.number if peer is not None else None
+            self.slot.leave(entry.index, end=end, peer=peer, number=number, failed=failed)
+
+    def learn_peer(self, entry: Entry, peer: int) -> None:
+        """A receive from any rank: now its sender is known, and which of that sender's messages it was."""
+        entry.call.peer = peer
+        entry.key = (entry.communicator, "r", peer, entry.call.tag)
+        entry.number = self._next(entry.key)
+
+    def group_of(self, given: Any) -> _Group | None:
+        """The group of a call; None if this rank is not in it (torch then only warns)."""
+        found = self.groups.get(given)
+        if found is None:
+            from torch.distributed import distributed_c10d as c10d
+
+            group = c10d._get_default_group() if given is None else given
+            if not isinstance(group, c10d.ProcessGroup):
+                return None
+            ranks = tuple(c10d.get_process_group_ranks(group))
+            found = self.groups[given] = _Group(str(getattr(group, "group_name", id(group))), ranks)
+        return found
+
+    def finish(self) -> Record:
+        """The record; what nobody waited for is said."""
+        record = Record(self.rank, origin=self.origin, notes=self.notes, guarded=self.guarded)
+        if not self.guarded:
+            record.notes.append("guards were off")
+        entries = [entry for entry in self.entries if not entry.failed]
+        left = [f"{e.op} ({e.place.words})" for e in entries if e.asynchronous and not e.waited]
+        self._note_left(left)
+        texts: dict[Place, tuple[str, str]] = {}
+        for index, entry in enumerate(entries):
+            if entry.place not in texts:
+                texts[entry.place] = (places.text(entry.place), places.argument(entry.place))
+            code, argument = texts[entry.place]
+            argument = argument if entry.is_pair else ""
+            record.calls.append((*_row(entry, index), entry.label, code, argument, _inner(entry)))
+        return record
+
+    def _note_left(self, left: list[str]) -> None:
+        for line, count in list(Counter(left).items())[:_MANY]:
+            times = f" ({count} times)" if count > 1 else ""
+            self.notes.append(f"rank {self.rank}: nobody waited for {line}{times}; when it ended is unknown")
+        if len(set(left)) > _MANY:
+            self.notes.append(f"rank {self.rank}: … and for {len(set(left)) - _MANY} more calls")
+
+    def _read(self, op: str, reader: Reader, bound: dict[str, Any]) -> Entry | None:
+        """The entry of a call, after the guards looked at it; None if it cannot be read (torch then says why)."""
+        group = self.group_of(bound.get("parent_pg" if op in CREATIONS else "group"))
+        if group is None:
+            return None
+        spots = self.places.get(get_ident())
+        place = spots.pop(0) if spots else places.find(sys._getframe(3))
+        try:
+            call = reader(bound, group.ranks, self.rank)
+        except (KeyError, AttributeError, TypeError, IndexError, ValueError, RuntimeError):
+            self.notes.append(f"rank {self.rank}: {op} ({place.words}) was not recorded: unusual arguments")
+            return None
+        if self.guarded:
+            guards.refuse_strided(op, [*call.sent, *call.received], place.words)
+        if op == "new_group" and bound.get("use_local_synchronization"):
+            group = _Group(f"local {call.created}", call.created)
+        elif op in CREATIONS:
+            group = _Group(f"{op} {group.name}", group.ranks)
+        entry = Entry(op, call, group, place, self.label)
+        entry.asynchronous = bool(bound.get("async_op")) or op in ("isend", "irecv")
+        entry.inner = [] if op in OBJECTS else None
+        self._count(entry)
+        return entry
+
+    def _count(self, entry: Entry) -> None:
+        """Number the call on its channel."""
+        name, peer, tag = entry.communicator, entry.call.peer, entry.call.tag
+        if entry.op in SENDS:
+            entry.key = (name, "s", peer, tag)
+        elif entry.op in RECEIVES:
+            entry.key = (name, "r", peer, tag)
+        else:
+            entry.key = (name,)
+        entry.number = self._next(entry.key)
+
+    def _next(self, key: tuple[Any, ...]) -> int:
+        number = self.counts[key]
+        self.counts[key] = number + 1
+        return number
+
+    def _run(
+        self, entry: Entry, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        thread = get_ident()
+        watched = self.guarded and entry.asynchronous
+        buffers = guards.watch(entry.op, entry.call.sent, entry.call.received) if watched else []
+        entry.start = time.monotonic_ns()
+        if self.slot is not None:
+            call = entry.call
+            entry.index = self.slot.enter(
+                entry.payload(), number=entry.number, peer=call.peer, start=entry.start
+            )
+        else:
+            entry.index = len(self.entries)
+        self.entries.append(entry)
+        self.inside[thread] = entry
+        try:
+            result = original(*args, **kwargs)
+        except BaseException:
+            self._undo(entry)
+            raise
+        finally:
+            del self.inside[thread]
+        return self._returned(entry, result, buffers)
+
+    def _undo(self, entry: Entry) -> None:
+        """The call raised: it moved nothing that counts."""
+        self.close(entry, time.monotonic_ns(), failed=True)
+        if self.counts[entry.key] == entry.number + 1:
+            self.counts[entry.key] -= 1
+
+    def _returned(self, entry: Entry, result: Any, buffers: list[guards.Buffer]) -> Any:
+        if not entry.asynchronous:
+            end = time.monotonic_ns()
+            if entry.op in RECEIVES and entry.call.peer is None and isinstance(result, int) and result >= 0:
+                self.learn_peer(entry, result)
+            self.close(entry, end)
+            return result
+        if self.slot is not None:
+            self.slot.issued(entry.index)
+        if result is None:  # collected by a batch, or this rank is not in the group
+            return None
+        if hasattr(result, "wait") and not hasattr(result, "get_future"):
+            return RecordedFuture(self, [(entry, buffers)], result)
+        return RecordedWork(self, [(entry, buffers)], result)
+
+    def _add_inner(self, outer: Entry, op: str, reader: Reader, bound: dict[str, Any]) -> None:
+        """The bytes of an object form: what the calls inside it move."""
+        group = self.group_of(bound.get("group"))
+        if group is None or outer.inner is None:
+            return
+        call = reader(bound, group.ranks, self.rank)
+        sends, receives = transfers(
+            op,
+            group.ranks,
+            self.rank,
+            nbytes=call.nbytes,
+            peer=call.peer,
+            root=call.root,
+            out_sizes=call.out_sizes,
+            in_sizes=call.in_sizes,
+        )
+        outer.inner.append((call.nbytes, sends, receives))
+
+
+def _row(entry: Entry, index: int) -> tuple[Any, ...]:
+    """The fields of board.Row, in its order."""
+    call = entry.call
+    end = None if entry.end is None or (entry.asynchronous and not entry.waited) else entry.end / 1e9
+    return (
+        index, entry.op, entry.group, entry.number, call.nbytes, call.dtype, call.shape, call.peer, call.root,
+        call.tag, call.reduction, entry.asynchronous, entry.communicator, call.out_sizes, call.in_sizes,
+        call.created, entry.place.name, entry.place.lineno, False, False, entry.start / 1e9, end,
+    )  # fmt: skip
+
+
+def _inner(entry: Entry) -> tuple[Any, ...]:
+    """(bytes, sends, receives) of an object form; () for all others."""
+    if not entry.inner:
+        return ()
+    sends: Counter[int] = Counter()
+    receives: Counter[int] = Counter()
+    for _, outgoing, incoming in entry.inner:
+        sends.update(dict(outgoing))
+        receives.update(dict(incoming))
+    total = sum(nbytes for nbytes, _, _ in entry.inner)
+    return total, tuple(sorted(sends.items())), tuple(sorted(receives.items()))
