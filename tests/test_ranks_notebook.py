@@ -17,8 +17,10 @@ def notebook() -> Iterator[Notebook]:
 
 
 def test_functions_lambdas_closures_and_classes_of_cells_travel(notebook: Notebook) -> None:
-    """Would catch `Can't get attribute 'f' on <module '__main__'>`, and a class that comes back as a stranger."""
-    notebook.run("class Box:\n    def __init__(self, x): self.x = x\nscale = 3\ndef helper(x): return Box(scale * x)")
+    """Would catch "Can't get attribute 'f'", and a class that comes back as a stranger."""
+    notebook.run(
+        "class Box:\n    def __init__(self, x): self.x = x\nscale = 3\ndef helper(x): return Box(scale * x)"
+    )
     text = notebook.text(
         "def experiment(): return helper(dist.get_rank())\n"
         "run = ml.launch(experiment, ranks=2)\n"
@@ -49,7 +51,8 @@ def test_events_name_the_cell_and_the_line(notebook: Notebook) -> None:
 def test_prints_arrive_while_the_experiment_runs(notebook: Notebook) -> None:
     """Would catch text that is held back until the end."""
     ident = notebook.send(
-        "import time\ndef slow():\n    print('early', dist.get_rank())\n    time.sleep(3)\nml.launch(slow, ranks=2);"
+        "import time\ndef slow():\n    print('early', dist.get_rank())\n    time.sleep(3)\n"
+        "ml.launch(slow, ranks=2);"
     )
     began = time.monotonic()
     first = notebook.client.get_iopub_msg(timeout=20)

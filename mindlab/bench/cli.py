@@ -64,7 +64,6 @@ def _text(result: dict[str, Any]) -> str:
                 lines.append(f"{row['name']:<18} failed: {row['error']}")
                 continue
             ratio = row["median"] / value[0]["median"]
-            lines.append(
-                f"{row['name']:<18} {row['cold']:8.3f} {row['median']:8.4f} {row['memory'] / 1e6:10.0f} {ratio:12.2f}"
-            )
+            numbers = f"{row['cold']:8.3f} {row['median']:8.4f} {row['memory'] / 1e6:10.0f} {ratio:12.2f}"
+            lines.append(f"{row['name']:<18} {numbers}")
     return "\n".join(lines)

@@ -52,16 +52,21 @@ def measure(peer: Peer, ranks: int, repeats: int) -> Timing:
     ]
     try:
         answer = run_cells(cells)[-2]
-    except Exception as error:  # a peer that fails is a row of the table, not the end of it
+    except Exception as error:  # noqa: BLE001 - a peer that fails is a row of the table, not the end of it
         return Timing(peer.name, error=f"{type(error).__name__}: {str(error).strip().splitlines()[-1][:90]}")
     return Timing(peer.name, answer["spent"][0], answer["spent"][1:], answer["memory"])
 
 
 def run_cells(cells: list[str]) -> list[Any]:
     """The JSON that each cell printed last (None where it printed none), from one fresh kernel."""
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    notebook = _notebook(cells)
     NotebookClient(notebook, timeout=_CELL_SECONDS, kernel_name="python3").execute()
     return [_printed(cell) for cell in notebook.cells]
+
+
+def _notebook(cells: list[str]) -> Any:
+    v4: Any = nbformat.v4
+    return v4.new_notebook(cells=[v4.new_code_cell(cell) for cell in cells])
 
 
 def _printed(cell: Any) -> Any:
@@ -82,7 +87,8 @@ def empty_launches(ranks: int, repeats: int) -> list[float]:
     """Seconds of warm launches of an empty function, recording on."""
     cell = (
         "import time, json, mindlab as ml\ndef empty(): pass\nspent = []\n"
-        f"for _ in range({repeats + 3}):\n    began = time.perf_counter()\n    ml.launch(empty, ranks={ranks})\n"
+        f"for _ in range({repeats + 3}):\n"
+        f"    began = time.perf_counter()\n    ml.launch(empty, ranks={ranks})\n"
         "    spent.append(time.perf_counter() - began)\nprint(json.dumps(spent[3:]))"
     )
     return list(run_cells([cell])[0])

@@ -94,7 +94,8 @@ PEERS = (
         "        def __init__(self, r, p, f): joined(r, p, f)\n"
         "        def run(self, fn): return fn()\n"
         "    folder = tempfile.mkdtemp()\n"
-        "    actors = [ray.remote(Actor).options(num_cpus=1).remote(r, {ranks}, folder) for r in range({ranks})]\n"
+        "    made = ray.remote(Actor).options(num_cpus=1)\n"
+        "    actors = [made.remote(r, {ranks}, folder) for r in range({ranks})]\n"
         "values = ray.get([a.run.remote(work) for a in actors])",
         "ray.shutdown()",
     ),
@@ -120,8 +121,8 @@ PEERS = (
         "if not started:\n"
         "    get_ipython().run_line_magic('dist_init', '-n {ranks}')\n"
         "    started = True\n"
-        "get_ipython().run_cell_magic('distributed', '', 'import torch, torch.distributed as dist\\n' + WORK_TEXT"
-        " + '\\nwork()')\n"
+        "text = WORK_TEXT + '\\nwork()'\n"
+        "get_ipython().run_cell_magic('distributed', '', text)\n"
         "values = []",
         "get_ipython().run_line_magic('dist_shutdown', '')",
     ),
@@ -138,8 +139,8 @@ PEERS = (
         "dist.destroy_process_group()\n"
         "''')\n"
         "env = {{**os.environ, 'GLOO_SOCKET_IFNAME': 'lo', 'OMP_NUM_THREADS': '1'}}\n"
-        "subprocess.run([sys.executable, '-m', 'torch.distributed.run', '--standalone', '--nproc_per_node={ranks}',"
-        " str(script), folder], check=True, env=env, capture_output=True, timeout=300)\n"
+        "command = [sys.executable, '-m', 'torch.distributed.run', '--standalone', '--nproc_per_node={ranks}']\n"
+        "subprocess.run([*command, str(script), folder], check=True, env=env, capture_output=True, timeout=300)\n"
         "values = [torch.load(folder + '/%d' % r) for r in range({ranks})]",
     ),
 )

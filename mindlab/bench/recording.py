@@ -1,4 +1,4 @@
-"""`mindlab bench recording` and `mindlab bench ring`: what recording costs, and our ring against the backend's."""
+"""`mindlab bench recording` and `ring`: what recording costs, and our ring against the backend's."""
 
 from __future__ import annotations
 
@@ -17,12 +17,16 @@ from mindlab.trace import recorder
 
 def recording(ranks: int, repeats: int) -> dict[str, Any]:
     """The cost of recording: ratio on a 1 MiB all_reduce, and seconds a call on the smallest message."""
-    with_, without = zip(*ml.launch(_alternate, 1 << 18, repeats, ranks=ranks, timeout=600).values[0])
-    small_with, small_without = zip(*ml.launch(_alternate, 1, 10 * repeats, ranks=1, timeout=600).values[0])
+    with_, without = zip(*_pairs(ranks, 1 << 18, repeats), strict=True)
+    small_with, small_without = zip(*_pairs(1, 1, 10 * repeats), strict=True)
     return {
         "1 MiB all_reduce, recorded / not": statistics.median(with_) / statistics.median(without),
         "seconds a call": statistics.median(small_with) - statistics.median(small_without),
     }
+
+
+def _pairs(ranks: int, numel: int, repeats: int) -> list[tuple[float, float]]:
+    return list(ml.launch(_alternate, numel, repeats, ranks=ranks, timeout=600).values[0])
 
 
 def _alternate(numel: int, repeats: int) -> list[tuple[float, float]]:
@@ -46,7 +50,7 @@ def ring(ranks: int, repeats: int, nbytes: int = 16 << 20) -> dict[str, Any]:
     """Our ring_all_reduce against dist.all_reduce, in turn, in the same processes."""
     with ml.timing():
         pairs = ml.launch(_rings, nbytes // 4, repeats, ranks=ranks, timeout=600).values[0]
-    ours, theirs = (statistics.median(times) for times in zip(*pairs))
+    ours, theirs = (statistics.median(times) for times in zip(*pairs, strict=True))
     return {"bytes": nbytes, "ours, s": ours, "backend's, s": theirs, "ours / backend's": ours / theirs}
 
 

@@ -29,6 +29,7 @@ from mindlab.trace.matching import review
 from mindlab.trace.measured import Measured
 from mindlab.trace.run import Run
 from mindlab.trace.sockets import settled, wire_between
+from mindlab.trace.wire import Wire
 
 _MOST = 64  # ranks on one host: more is a misprint, not an experiment
 _WIRE_PATIENCE = 1.0
@@ -80,7 +81,9 @@ def run_on_ranks(
     from mindlab.ranks import inside_a_rank
 
     if inside_a_rank():
-        raise MindlabError("launch was called inside a rank; call it in the notebook, and torch.distributed here")
+        raise MindlabError(
+            "launch was called inside a rank; call it in the notebook, and torch.distributed here"
+        )
     if not _busy.acquire(blocking=False):
         raise MindlabError("another experiment is running; wait for it or interrupt it")
     try:
@@ -169,7 +172,9 @@ def _assemble(
         values=values,
         printed=printed,
         seconds=Measured([outcome.seconds for outcome in outcomes], unit="s", provenance="timed"),
-        events=sorted((event for record in records for event in record.events), key=lambda event: event.start),
+        events=sorted(
+            (event for record in records for event in record.events), key=lambda event: event.start
+        ),
         backend=home.backend.name,
         seed=seed,
         name=getattr(fn, "__name__", type(fn).__name__),
@@ -183,7 +188,7 @@ def _assemble(
     )
 
 
-def _wire(home: pool.Pool, outcomes: list[Outcome], records: list[Any]) -> tuple[Any, str]:
+def _wire(home: pool.Pool, outcomes: list[Outcome], records: list[Any]) -> tuple[Wire | None, str]:
     """The wire bytes, once what the senders sent and what the receivers got agree."""
     if home.backend.device != "cpu":
         return None, f"{home.backend.name} sends by the cards, which the kernel's socket counters do not see"
@@ -255,5 +260,3 @@ def _versions() -> dict[str, str]:
         with contextlib.suppress(metadata.PackageNotFoundError):
             found[name] = metadata.version(name)
     return found
-
-

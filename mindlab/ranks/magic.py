@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import ast
 import linecache
-from typing import Any
+import shlex
+from typing import Any, NoReturn
 
 from IPython.core.error import UsageError
-from IPython.core.magic import Magics, cell_magic, magics_class
-from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
+from IPython.core.getipython import get_ipython
 
 from mindlab.ranks.cells import label
 from mindlab.ranks.launcher import run_on_ranks
@@ -17,42 +18,48 @@ _names: dict[str, Any] = {}
 """In a rank: what the cells before left."""
 
 
-@magics_class
-class RanksMagics(Magics):  # type: ignore[misc]
-    """Holds %%ranks."""
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"%%ranks: {message}. {self.format_usage().strip()}")
 
-    @magic_arguments()
-    @argument("ranks", nargs="?", type=int, default=4, help="how many ranks (4)")
-    @argument("--backend", default=None, help="hccl, nccl or gloo (the host's best)")
-    @argument("--timeout", type=float, default=60, help="seconds (60)")
-    @argument("-i", "--input", default="", help="names of the notebook to hand to every rank: -i x,y")
-    @argument("-o", "--output", default="", help="name in the notebook that gets the Run")
-    @cell_magic("ranks")
-    def ranks(self, line: str, cell: str) -> None:
-        """Run this cell on every rank. torch, dist, rank and ranks are there; names stay between cells.
 
-        The value of the last line is printed by each rank. Names are lost when the pool ends: after an
-        error, or when another number of ranks is asked for.
-        """
-        options = parse_argstring(self.ranks, line)
-        given = {}
-        for name in filter(None, (name.strip() for name in options.input.split(","))):
-            if name not in self.shell.user_ns:
-                raise UsageError(f"-i {name}: the notebook has no such name")
-            given[name] = self.shell.user_ns[name]
-        file = self.shell.compile.cache(cell, self.shell.execution_count, raw_code=cell)
-        run = run_on_ranks(
-            run_cell,
-            (cell, file, label(file), given),
-            {},
-            ranks=options.ranks,
-            backend=options.backend,
-            timeout=options.timeout,
-            seed=0,
-            keep=True,
-        )
-        if options.output:
-            self.shell.user_ns[options.output] = run
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="%%ranks", add_help=False)
+    parser.add_argument("ranks", nargs="?", type=int, default=4)
+    parser.add_argument("--backend")
+    parser.add_argument("--timeout", type=float, default=60)
+    parser.add_argument("-i", "--input", default="")
+    parser.add_argument("-o", "--output", default="")
+    return parser
+
+
+def ranks(line: str, cell: str) -> None:
+    """Run this cell on every rank: `%%ranks 4`. torch, dist, rank and ranks are there; names stay.
+
+    The value of the last line is printed by each rank. Names are lost when the pool ends: after an error,
+    or when another number of ranks is asked for. Options: --backend NAME, --timeout SECONDS, -i x,y hands
+    names of the notebook to every rank, -o NAME puts the Run into the notebook under that name.
+    """
+    shell: Any = get_ipython()
+    options = _parser().parse_args(shlex.split(line))
+    given = {}
+    for name in filter(None, (name.strip() for name in options.input.split(","))):
+        if name not in shell.user_ns:
+            raise UsageError(f"-i {name}: the notebook has no such name")
+        given[name] = shell.user_ns[name]
+    file = shell.compile.cache(cell, shell.execution_count, raw_code=cell)
+    run = run_on_ranks(
+        run_cell,
+        (cell, file, label(file), given),
+        {},
+        ranks=options.ranks,
+        backend=options.backend,
+        timeout=options.timeout,
+        seed=0,
+        keep=True,
+    )
+    if options.output:
+        shell.user_ns[options.output] = run
 
 
 def run_cell(text: str, file: str, name: str, given: dict[str, Any]) -> None:
@@ -79,4 +86,4 @@ def run_cell(text: str, file: str, name: str, given: dict[str, Any]) -> None:
 
 def register(shell: Any) -> None:
     """Make %%ranks known to this IPython."""
-    shell.register_magics(RanksMagics)
+    shell.register_magic_function(ranks, magic_kind="cell", magic_name="ranks")

@@ -95,7 +95,7 @@ class Progress:
             sys.stderr.write(f"\r\x1b[K{text}"[:200])
             sys.stderr.flush()
             return
-        from IPython.display import display  # type: ignore[attr-defined]
+        from IPython.display import display
 
         bundle = {"text/plain": text}
         if self.handle is None:

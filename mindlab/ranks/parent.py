@@ -7,6 +7,7 @@ torch_npu refuses to be forked. It ends every rank, and itself, as soon as the n
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import select
@@ -21,11 +22,7 @@ from typing import Any
 
 from mindlab.ranks.channel import Channel, Closed
 
-CODE = (
-    "import sys; sys.path[0] = {root!r}\n"
-    "from mindlab.ranks.{module} import main\n"
-    "main({argument!r})\n"
-)
+CODE = "import sys; sys.path[0] = {root!r}\nfrom mindlab.ranks.{module} import main\nmain({argument!r})\n"
 
 
 @dataclass
@@ -62,11 +59,11 @@ def main(fd: int) -> None:
     folders: set[str] = set()
     try:
         while True:
-            ready, _, _ = select.select([channel, wake], [], [])
+            ready = select.select([channel.sock, wake], [], [])[0]
             if wake in ready:
                 wake.recv(4096)
                 _reap(channel, children)
-            if channel in ready:
+            if channel.sock in ready:
                 _obey(channel, children, folders, [channel.fileno(), wake.fileno(), waker.fileno()])
     except Closed:
         pass
@@ -81,10 +78,8 @@ def end(pids: Iterable[int]) -> None:
     """SIGKILL to each of `pids` and to what it started (a rank leads its own process group)."""
     for pid in pids:
         for kill in (os.killpg, os.kill):
-            try:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
                 kill(pid, signal.SIGKILL)
-            except (ProcessLookupError, PermissionError):
-                pass
 
 
 def _reap(channel: Channel, children: set[int]) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import cloudpickle
+import cloudpickle  # type: ignore[import-untyped]
 
 _INLINE = 1 << 15  # up to 32 KiB of buffers stay in the message: cheaper than a mapping
 _ALIGN = 64
@@ -108,13 +108,13 @@ def pack(obj: Any) -> Packed:
         size += -(-view.nbytes // _ALIGN) * _ALIGN
     fd = anonymous_file(size)
     with mmap.mmap(fd, size) as memory:
-        for (start, length), view in zip(spans, views):
+        for (start, length), view in zip(spans, views, strict=True):
             memory[start : start + length] = view
     return Packed(stream.getvalue(), spans=spans, fd=fd)
 
 
 def unpack(packed: Packed, fds: list[int]) -> Any:
-    """The object. Maps the shared file privately, so a receiver that writes into a tensor changes its own copy."""
+    """The object. The shared file is mapped privately: a receiver that writes changes its own copy."""
     try:
         return pickle.loads(packed.pickle, buffers=_buffers(packed, fds))
     finally:
@@ -160,7 +160,7 @@ def _parts(obj: Any, name: str) -> list[tuple[str, Any]]:
     code = getattr(closure, "__code__", None)
     if code is None:
         return [(f"{name}.{key}", part) for key, part in getattr(obj, "__dict__", {}).items()]
-    inner = [(key, cell.cell_contents) for key, cell in zip(code.co_freevars, cells)]
+    inner = [(key, cell.cell_contents) for key, cell in zip(code.co_freevars, cells, strict=False)]
     scope = getattr(closure, "__globals__", {})
     return inner + [(key, scope[key]) for key in code.co_names if key in scope]
 
@@ -169,6 +169,6 @@ def travels(obj: Any) -> bool:
     """Whether `obj` can be packed."""
     try:
         pack(obj).close()
-    except Exception:  # any failure means: this is the part
+    except Exception:  # noqa: BLE001 - any failure means: this is the part
         return False
     return True

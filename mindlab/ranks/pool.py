@@ -12,7 +12,7 @@ from typing import Any
 from mindlab.errors import RankDied
 from mindlab.ranks import supervisor
 from mindlab.ranks.backends import Backend
-from mindlab.ranks.channel import Channel, Closed
+from mindlab.ranks.channel import Channel
 from mindlab.ranks.ending import describe_exit
 from mindlab.ranks.job import Job
 from mindlab.ranks.output import Output
@@ -96,10 +96,10 @@ class Pool:
             if pid in self.supervisor.exits:
                 self.output.finish()
                 how = describe_exit(self.supervisor.exits[pid])
-                raise RankDied(
-                    f"rank {rank} of {self.ranks} could not join its group over {self.backend.name}: it {how}",
-                    rank=rank,
+                text = (
+                    f"rank {rank} of {self.ranks} could not join its group over {self.backend.name}: it {how}"
                 )
+                raise RankDied(text, rank=rank)
 
     @property
     def whole(self) -> bool:

@@ -27,7 +27,7 @@ class State:
         self.dtype = torch.get_default_dtype()
         self.threads = torch.get_num_threads()
         self.alive = threading.active_count()
-        self.filters = list(warnings.filters)
+        self.filters: list[Any] = list(warnings.filters)
         self.modules = set(sys.modules)
         self.known = len(self.modules)
         self.stamps: dict[str, float] = {}
@@ -42,10 +42,11 @@ class State:
             torch.set_num_threads(self.threads)
         torch.set_grad_enabled(True)
         torch.use_deterministic_algorithms(False)
-        torch.set_printoptions(profile="default")
+        torch.set_printoptions(profile="default")  # type: ignore[no-untyped-call]
         if torch.get_default_device().type != "cpu":
             torch.set_default_device(None)
-        warnings.filters[:] = self.filters
+        filters: Any = warnings.filters
+        filters[:] = self.filters
 
     def seed(self, seed: int) -> None:
         """The same random numbers on every rank: split one tensor, do not draw one a rank."""

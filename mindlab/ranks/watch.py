@@ -72,7 +72,9 @@ class Watch:
 
     def _receive(self, rank: int) -> None:
         outcome, fds = self.pool.channels[rank].receive()
-        assert isinstance(outcome, Outcome) and outcome.number == self.job.number, f"rank {rank} sent {outcome!r}"
+        assert isinstance(outcome, Outcome) and outcome.number == self.job.number, (
+            f"rank {rank} sent {outcome!r}"
+        )
         if outcome.packed and fds:
             outcome.packed.fd = fds[0]
         self.outcomes_by_rank[rank] = outcome
@@ -81,7 +83,9 @@ class Watch:
         try:
             self.pool.supervisor.hear()
         except Closed:
-            raise MindlabError("the process that starts ranks is gone; the next launch starts another") from None
+            raise MindlabError(
+                "the process that starts ranks is gone; the next launch starts another"
+            ) from None
         for rank, pid in enumerate(self.pool.pids):
             status = self.pool.supervisor.exits.get(pid)
             if status is not None and rank not in self.exits:
@@ -116,7 +120,7 @@ class Watch:
             raise ending.failed(rank, failure, self._standing(but=rank), self.cells)
 
     def _death(self, rank: int, status: int) -> Exception:
-        """A rank's death, or what killed it when the board tells: a message longer than its buffer aborts gloo."""
+        """A rank's death, or what led to it: a message longer than its buffer makes gloo abort."""
         rows, states = self._board()
         fault = find_fault(rows, states)
         if fault is not None and fault.kind == "mismatch":

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
+import importlib
 import linecache
 import os
 import socket
@@ -37,10 +39,8 @@ def main(seat: dict[str, Any]) -> None:
     """The life of a rank; never returns."""
     global inside
     inside = True
-    try:
+    with contextlib.suppress(PermissionError):  # a fresh interpreter may already lead its group
         os.setsid()
-    except PermissionError:  # a fresh interpreter may already lead its group
-        pass
     if seat["device"] != "cpu":
         _take_card(seat)
     _follow(seat["lifeline"])
@@ -49,7 +49,7 @@ def main(seat: dict[str, Any]) -> None:
         Rank(seat, channel).serve()
     except Closed:
         pass
-    except BaseException:
+    except BaseException:  # noqa: BLE001 - the last words of a rank that cannot report
         traceback.print_exc()
         sys.stdout.flush()
         os._exit(70)
@@ -59,9 +59,7 @@ def main(seat: dict[str, Any]) -> None:
 def _take_card(seat: dict[str, Any]) -> None:
     """The card first, before anything allocates: else every rank opens a context on card 0."""
     if seat["device"] == "npu":
-        import torch_npu
-
-        assert torch_npu
+        importlib.import_module("torch_npu")
     getattr(torch, seat["device"]).set_device(seat["rank"])
     recorder.install()
 
@@ -93,7 +91,9 @@ class Rank:
         self.channel.send("ready")
 
     def _join(self, seat: dict[str, Any]) -> None:
-        store = dist.FileStore(str(Path(seat["folder"]) / "world"), self.ranks)
+        store = dist.FileStore(  # type: ignore[attr-defined]
+            str(Path(seat["folder"]) / "world"), self.ranks
+        )
         dist.init_process_group(
             seat["group"], store=store, rank=self.rank, world_size=self.ranks, timeout=_FOREVER
         )
@@ -118,7 +118,7 @@ class Rank:
         self._prepare(job)
         try:
             function, args, kwargs = payload.unpack(job.packed, fds)
-        except Exception as error:  # whatever an import in the person's module raises
+        except Exception as error:  # noqa: BLE001 - whatever an import in the person's module raises
             outcome.failure = _failure(error, travelling=True)
             self.slot.phase("failed")
             return outcome
@@ -127,7 +127,7 @@ class Rank:
         start, value = time.perf_counter(), None
         try:
             value = function(*args, **kwargs)
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - also sys.exit
             outcome.failure = _failure(error)
         outcome.seconds = time.perf_counter() - start
         self.slot.phase("failed" if outcome.failure else "done")
@@ -155,7 +155,7 @@ class Rank:
         if outcome.failure is None:
             try:
                 outcome.packed = payload.pack(value)
-            except Exception as error:  # TypeError, PicklingError, RecursionError …
+            except Exception as error:  # noqa: BLE001 - TypeError, PicklingError, RecursionError …
                 part = payload.culprit(value, "the returned value")
                 outcome.failure = _failure(error, travelling=True)
                 outcome.failure.message = f"{part}: {error}"
@@ -176,7 +176,9 @@ def _failure(error: BaseException, travelling: bool = False) -> Failure:
     lines = "".join(traceback.format_exception_only(type(error), error)).strip()
     kind = type(error).__name__
     code = error.code if isinstance(error, SystemExit) else None
-    number = code if isinstance(code, int) else (None if not isinstance(error, SystemExit) else int(bool(code)))
+    number = (
+        code if isinstance(code, int) else (None if not isinstance(error, SystemExit) else int(bool(code)))
+    )
     message = lines.removeprefix(f"{type(error).__module__}.").removeprefix(f"{kind}: ")
     return Failure(kind, message, theirs or frames[-1:], time.monotonic(), travelling, number)
 
@@ -188,7 +190,9 @@ def _keep_world() -> None:
         wanted = kwargs.get("backend") or (args[0] if args else None)
         present = dist.get_backend()
         if wanted and present not in str(wanted):
-            recorder.note(f"init_process_group({wanted!r}) was skipped: these ranks are already joined by {present}")
+            recorder.note(
+                f"init_process_group({wanted!r}) was skipped: these ranks are already joined by {present}"
+            )
 
     whole_destroy = dist.destroy_process_group
 
