@@ -1,4 +1,8 @@
-"""pip inside .venv: how it is called, whether an index answers, and what to use where none does."""
+"""pip inside .venv: how it is called, whether an index answers, and what to use where none does.
+
+Wheels are fetched first and stay in build/wheels: a set-up that was interrupted, or is repeated without
+network, takes them from there, and the folder serves a host of the same kind that has no network.
+"""
 
 from __future__ import annotations
 
@@ -28,16 +32,37 @@ class Installer:
     offline: bool = False
     keep_open: tuple[int, ...] = ()
 
-    def install(self, *arguments: str, environment: Mapping[str, str] | None = None) -> bool:
-        """Whether `pip install` did what was asked. It talks to a terminal; else only its errors are shown."""
-        log = ("--log", str(self.root / "build" / "setup.log"))
-        quiet = () if sys.stdout.isatty() else ("-qq",)
-        how = ("--no-input", "--upgrade-strategy", "only-if-needed", *log, *quiet)
-        return self._run(("install", *how, *self.sources, *arguments), environment or {}).returncode == 0
+    @property
+    def wheels(self) -> Path:
+        """The folder of the wheels that were fetched."""
+        return self.root / "build" / "wheels"
 
-    def uninstall(self, name: str) -> None:
-        """Takes a package out again."""
-        self._run(("uninstall", "--yes", "--quiet", name), {})
+    def fetch(
+        self, *arguments: str, environment: Mapping[str, str] | None = None, may_fail: bool = False
+    ) -> bool:
+        """Whether the wheels asked for, and what they need unless --no-deps, are now in `wheels`."""
+        self.wheels.mkdir(parents=True, exist_ok=True)
+        here = ("--wheel-dir", str(self.wheels), "--find-links", str(self.wheels))
+        return self._act("wheel", *here, *arguments, environment=environment, may_fail=may_fail)
+
+    def install(self, *arguments: str) -> bool:
+        """Whether `pip install` did what was asked, leaving alone what is there and good enough."""
+        return self._act("install", "--upgrade-strategy", "only-if-needed", *arguments)
+
+    def _act(
+        self, *arguments: str, environment: Mapping[str, str] | None = None, may_fail: bool = False
+    ) -> bool:
+        """Shows pip at work on a terminal; else logs its words, and shows the last ones if it fails."""
+        command = (*arguments, "--no-input", *self.sources)
+        if sys.stdout.isatty():
+            return self._run(command, environment or {}).returncode == 0
+        answer = self._run(command, environment or {}, capture=True)
+        with (self.root / "build" / "setup.log").open("a", encoding="utf-8") as log:
+            print("pip", *command, answer.stdout, answer.stderr, sep="\n", file=log)
+        if answer.returncode and not may_fail:
+            kept = [line for line in answer.stderr.splitlines() if not line.startswith("WARNING: Location")]
+            print(*kept[-20:], sep="\n", file=sys.stderr, flush=True)
+        return answer.returncode == 0
 
     def ask(self, *arguments: str, environment: Mapping[str, str] | None = None) -> str | None:
         """What a pip command prints; None if it failed."""

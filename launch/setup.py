@@ -12,8 +12,6 @@ import fcntl
 import importlib.util
 import json
 import os
-import platform
-import re
 import shutil
 import subprocess
 import sys
@@ -21,25 +19,16 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import installer
+import environment
+import packages
 import stamp
 import torch_build
 import vendor
+from console import Refusal, say
+from environment import PYTHON, ROOT, VENV
 
-ROOT = Path(__file__).resolve().parents[1]
-VENV = ROOT / ".venv"
-PYTHON = str(VENV / "bin" / "python")
 LOCK_WAIT = 1800.0
-ROOM_WITH_TORCH, ROOM_WITHOUT = 2 << 30, 1 << 30
-
-
-class Refusal(Exception):
-    """Why the set-up ends, and what to do about it."""
-
-
-def say(text: str) -> None:
-    """One line of progress."""
-    print(f"set-up: {text}", flush=True)
+ROOM_WITH_TORCH, ROOM_WITHOUT = 3 << 30, 1 << 30
 
 
 def main(arguments: list[str]) -> int:
@@ -99,10 +88,10 @@ def prepare(extras: list[str], wheels: Path | None, lock: int) -> None:
         return
     before = vendor.family()
     check_host(before, wheels)
-    if not can_keep(old, wanted, before):
-        make(wanted, before)
+    if not environment.can_keep(old, wanted, before):
+        environment.make(wanted, before)
     stamp.write(VENV, wanted)
-    install(sorted(known), wheels, before, lock)
+    packages.install(sorted(known), wheels, before, lock)
     verify(before)
     write_kernel()
     stamp.write(VENV, stamp.finished(VENV, wanted))
@@ -116,8 +105,10 @@ def own_names() -> set[str]:
 
 def check_host(image: dict[str, vendor.Package], wheels: Path | None) -> None:
     """Refuses what would fail later: an old torch, no venv module, no room, no such folder."""
-    if image and release(image["torch"].version) < release(torch_requirement().split(">=")[1]):
-        raise Refusal(f"the image's torch {image['torch'].version} is too old: {torch_requirement()} needed")
+    if image and packages.is_older(image["torch"].version):
+        raise Refusal(
+            f"the image's torch {image['torch'].version} is too old: {packages.torch_requirement()} needed"
+        )
     if not all(importlib.util.find_spec(name) for name in ("venv", "ensurepip")):
         version = f"{sys.version_info.major}.{sys.version_info.minor}"
         raise Refusal(
@@ -128,118 +119,6 @@ def check_host(image: dict[str, vendor.Package], wheels: Path | None) -> None:
         raise Refusal(f"{need >> 30} GiB of free disk are needed at {ROOT}")
     if wheels is not None and not any(wheels.glob("*.whl")):
         raise Refusal(f"no wheels in {wheels}")
-
-
-def torch_requirement() -> str:
-    """What pyproject.toml asks of torch."""
-    found = re.search(r'^torch = \["(torch[^"]*)"\]', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
-    assert found, 'pyproject.toml has no line: torch = ["torch>=…"]'
-    return found[1]
-
-
-def release(version: str) -> tuple[int, ...]:
-    """The first two numbers of a version, to compare: 2.13 comes after 2.7."""
-    return tuple(int(number) for number in re.findall(r"\d+", version)[:2])
-
-
-def can_keep(old: stamp.Stamp | None, wanted: stamp.Stamp, image: dict[str, vendor.Package]) -> bool:
-    """Whether the environment that lies there, if any, can be brought up to date instead of made anew."""
-    if old is not None and (not old.complete or old.base != wanted.base):
-        return False
-    if old is None and image:
-        return False  # made by hand: it may not see the image's packages
-    return stamp.starts(VENV, f"import pip, sys; assert sys.version_info[:2] == {sys.version_info[:2]}")
-
-
-def make(wanted: stamp.Stamp, image: dict[str, vendor.Package]) -> None:
-    """Makes an empty .venv that sees the image's packages, if it has a torch, and nothing else."""
-    if VENV.is_symlink() or VENV.is_file():
-        VENV.unlink()
-    elif VENV.exists():
-        say(f"making {VENV} anew: it was left unfinished, or made for something else")
-        shutil.rmtree(VENV)
-    stamp.write(VENV, wanted)  # before anything else lies there: an interruption is noticed
-    nested = sys.prefix != sys.base_prefix
-    flags = ["--system-site-packages"] if image and (not nested or _sees_system()) else []
-    say(f"Python {platform.python_version()}, {platform.machine()}; {_describe(image)}")
-    if subprocess.run([sys.executable, "-m", "venv", *flags, str(VENV)]).returncode:
-        raise Refusal(f"`{sys.executable} -m venv` failed")
-    if image and nested:
-        _show_outer()
-
-
-def _sees_system() -> bool:
-    configuration = Path(sys.prefix, "pyvenv.cfg").read_text().lower()
-    return "include-system-site-packages = true" in configuration
-
-
-def _show_outer() -> None:
-    """Lets .venv see the environment that this Python runs in: of itself it would see only the system's."""
-    outer = [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
-    (own,) = VENV.glob("lib/python*/site-packages")
-    lines = [f"import site; site.addsitedir({path!r})" for path in outer if path.startswith(sys.prefix)]
-    (own / "mindlab_image.pth").write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
-def _describe(image: dict[str, vendor.Package]) -> str:
-    if not image:
-        return "no torch yet"
-    kept = [f"{name} {image[name].version}" for name in ("torch", "torch-npu", "numpy") if name in image]
-    return "kept as they are: " + ", ".join(kept)
-
-
-def install(extras: list[str], wheels: Path | None, image: dict[str, vendor.Package], lock: int) -> None:
-    """Installs torch, if the image has none, and this project with the given extras."""
-    pip = installer.Installer(PYTHON, ROOT, keep_open=(lock,))
-    pip = installer.from_folder(pip, wheels) if wheels else installer.from_here(pip)
-    pins = VENV / "mindlab-pins.txt"
-    pins.write_text(vendor.constraints(image) if image else f"torch=={install_torch(pip)}\n")
-    lock_file = () if image else ("-c", "constraints.txt")  # the lock would ask for its own numpy
-    wanted = extras if image else ["torch", *extras]
-    say("installing the project and what it needs")
-    leftover = ROOT / "mindlab_workbook.egg-info"
-    ours = not leftover.exists()
-    if not pip.install("-c", str(pins), *lock_file, "-e", f".[{','.join(wanted)}]"):
-        raise Refusal(_why_failed(pip, image))
-    if ours:
-        shutil.rmtree(leftover, ignore_errors=True)  # by-product of the editable install, not used
-
-
-def install_torch(pip: installer.Installer) -> str:
-    """The version of torch that .venv now has, from the first source that serves."""
-    host = torch_build.this_host()
-    present = torch_build.installed(PYTHON)
-    if present:
-        return present[0]
-    requirement = torch_requirement()
-    for source in torch_build.sources(host, requirement, offline=pip.offline, environment=os.environ):
-        say(f"torch: {source.name}")
-        arguments = ("--no-deps", *source.arguments, source.requirement)
-        if not pip.install(*arguments, environment=source.environment):
-            continue
-        version, names = torch_build.installed(PYTHON) or ("", [])
-        unwanted = torch_build.cuda_packages(names)
-        if not unwanted or torch_build.accepts_cuda(host, os.environ):
-            return version
-        say(
-            f"torch {version} from there is a CUDA build: it wants {unwanted[0]} and {len(unwanted) - 1} more"
-        )
-        pip.uninstall("torch")
-    raise Refusal(
-        "no CPU build of torch was found. Either set MINDLAB_TORCH_INDEX to an index that has one, or put its "
-        "wheel into a folder and set PIP_FIND_LINKS to it; MINDLAB_TORCH=any takes a CUDA build (gigabytes)."
-    )
-
-
-def _why_failed(pip: installer.Installer, image: dict[str, vendor.Package]) -> str:
-    if pip.offline:
-        return (
-            "a package is missing on this disk (above). docs/install.md, 'Without network', makes a folder of "
-            "wheels on another machine; then set MINDLAB_WHEELS to it."
-        )
-    if image:
-        return f"see pip's message above. The image's packages are pinned ({VENV / 'mindlab-pins.txt'}), unchanged."
-    return "see pip's message above, and build/setup.log."
 
 
 def verify(image: dict[str, vendor.Package]) -> None:

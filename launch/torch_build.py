@@ -1,30 +1,32 @@
 """Where torch comes from on a host that has none: a CPU build unless there is a card.
 
-The package index holds CUDA builds for Linux (gigabytes with what they pull in); PyTorch's CPU index does not.
-Each source is tried in turn with --no-deps, and the metadata of what came tells whether it wants CUDA's
-packages, before any of them is downloaded.
+The package index holds CUDA builds for Linux (gigabytes with what they pull in); PyTorch's CPU one does not.
+Each source is tried in turn for torch's wheel alone, and the wheel's metadata tells whether it wants CUDA's
+packages, before any of them is fetched.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import platform
 import shutil
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 CUDA_PREFIXES = ("nvidia-", "cuda-", "triton")
 
 # Runs in the new environment: pip brings the reader of requirements that the standard library lacks.
 _READ = """
-import importlib.metadata as metadata, json
+import json, sys, zipfile
+from importlib.metadata import PathDistribution
 from pip._vendor.packaging.requirements import Requirement
-wanted = [Requirement(text) for text in metadata.requires("torch") or []]
-names = [r.name for r in wanted if r.marker is None or r.marker.evaluate({"extra": ""})]
-print(json.dumps([metadata.version("torch"), names]))
+(inside,) = [each for each in zipfile.Path(sys.argv[1]).iterdir() if each.name.endswith(".dist-info")]
+wanted = [Requirement(text) for text in PathDistribution(inside).requires or []]
+needed = [each for each in wanted if each.marker is None or each.marker.evaluate({"extra": ""})]
+print(json.dumps([each.name for each in needed]))
 """
 
 
@@ -68,12 +70,15 @@ def sources(host: Host, requirement: str, *, offline: bool, environment: Mapping
 
     `offline`: only what lies on this disk. `environment` may hold MINDLAB_TORCH and MINDLAB_TORCH_INDEX.
     """
-    default = Source("pip's own configuration", requirement)
-    if offline or host.cuda or host.system != "Linux" or environment.get("MINDLAB_TORCH") == "any":
+    default = Source("as pip is configured", requirement)
+    if accepts_cuda(host, environment):
         return [default]
+    near = Source("wheels that pip finds on this disk", requirement, ("--no-index",))
+    if offline:
+        return [near, default]
     index = environment.get("MINDLAB_TORCH_INDEX") or CPU_INDEX
     found = [
-        Source("wheels that pip finds on this disk", requirement, ("--no-index",)),
+        near,
         # An extra index of pip's configuration would take part and win with a higher version: overridden.
         Source(f"CPU builds at {index}", requirement, ("--index-url", index), {"PIP_EXTRA_INDEX_URL": index}),
     ]
@@ -93,16 +98,9 @@ def cuda_packages(names: list[str]) -> list[str]:
     return [name for name in names if name.lower().replace("_", "-").startswith(CUDA_PREFIXES)]
 
 
-def installed(python: str) -> tuple[str, list[str]] | None:
-    """torch's version in that environment and the names it wants there; None without torch."""
+def requirements(python: str, wheel: Path) -> list[str]:
+    """The names that a wheel requires on this host, its optional parts left out."""
     answer = subprocess.run(
-        [python, "-c", _READ],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
+        [python, "-c", _READ, str(wheel)], capture_output=True, text=True, timeout=120, check=True
     )
-    if answer.returncode:
-        return None
-    version, names = json.loads(answer.stdout)
-    return version, names
+    return list(json.loads(answer.stdout))
