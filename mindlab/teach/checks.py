@@ -35,7 +35,7 @@ def check(
     rank by rank; one number must hold for every rank. `measured`: a Measured (`run.sent`, `run.wire.sent`), a
     number, or a sequence by rank. One measured number (a mean) is compared with the quantity's value.
     `within` is a relative tolerance; 0 means equal. `run` adds what was graded (backend, seed, code);
-    `provenance` says where a bare number comes from, which is "stated" otherwise.
+    one whose function returned `...` is not answered yet. `provenance` says where a bare number comes from, which is "stated" otherwise.
 
     Fewer than 3 ranks are never a pass: at p = 2 left and right are one neighbour, and (p-1) D is 2(p-1)/p D.
     0 bytes on every rank fail, whatever was predicted, unless `allow_zero` says that nothing is the claim.
@@ -46,7 +46,8 @@ def check(
     """
     _refuse_within(within)
     graded = {} if run is None else graded_of(run)
-    if unanswered(predicted) or unanswered(measured) or predicted is None:
+    unsolved = run is not None and unanswered(run.values)
+    if unanswered(predicted) or unanswered(measured) or predicted is None or unsolved:
         return settle(Verdict(claim, NOT_ANSWERED, within=within, graded=graded))
     said = read(predicted, "predicted")
     formula, source = (predicted.formula, predicted.source) if isinstance(predicted, Quantity) else ("", "")
