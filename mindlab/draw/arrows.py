@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.patches import Polygon
@@ -36,7 +37,7 @@ class _Ring:
 
 
 def moves(
-    run: Run | Sequence[Sequence[Move | tuple[int, ...]]],
+    run: Run | Sequence[Round | Sequence[Move | tuple[Any, ...]]],
     ax: Axes | None = None,
     *,
     title: str = "",
@@ -46,9 +47,9 @@ def moves(
 ) -> Axes:
     """The Axes with a panel a round, at most `limit` of them; arrows carry the colour of their sender.
 
-    `run` is a Run, or rounds made by hand: lists of (source, target[, bytes[, name]]). The thickness of an arrow
-    grows with its bytes. A collective whose arguments do not say who sends what is drawn as a dashed shape
-    around its ranks. Source of the rounds: `rounds.in_rounds`.
+    `run` is a Run, or rounds made by hand: lists of (source, target[, bytes[, name]]). An arrow is thicker
+    the more bytes it stands for. A collective whose arguments do not say who sends what is drawn as a
+    dashed shape around its ranks. Source of the rounds: `rounds.in_rounds`.
     """
     lang = labels.choose(language)
     rounds = in_rounds(run.events) if isinstance(run, Run) else as_rounds(run)
@@ -57,7 +58,7 @@ def moves(
     shown = rounds[:limit]
     side = 1.95 if ranks <= 4 else 2.6
     across = max(1, min(len(shown), int((style.FULL_WIDTH - 0.2) / side)))
-    width = max(across * side + 0.2, 4.2)
+    width = max(across * side + 0.2, 4.2 if ax is None else 0.0)
     foot = [line for text in foot for line in wrap(text, width - 2 * MARGIN)]
     top = 0.5 if title else 0.15
     down = max(1, math.ceil(len(shown) / across))

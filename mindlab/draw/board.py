@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
 from matplotlib.text import Text
 
@@ -35,9 +36,20 @@ class Board:
         self.ax.set_ylim(height, 0)
         self.ax.set_aspect("equal")
         self.ax.set_axis_off()
-        self.ax.add_patch(
-            Rectangle((0, 0), width, height, facecolor=style.PAPER, edgecolor=style.GRID, lw=0.8)
-        )
+        self.cell(0, 0, width, height, edgecolor=style.GRID if ax is None else "none")
+
+    @property
+    def figure(self) -> Figure:
+        """The figure that the card is in."""
+        figure = self.ax.get_figure(root=True)
+        assert figure is not None, "the axes are in no figure"
+        return figure
+
+    def inset(self, x: float, y: float, width: float, height: float) -> Axes:
+        """New Axes on the card, its upper left corner at (x, y), for another picture to draw on."""
+        across, down = width / self.width, height / self.height
+        ax = self.figure.add_axes((x / self.width, 1 - y / self.height - down, across, down))
+        return ax
 
     def text(self, x: float, y: float, text: str, size: float = style.TEXT, **kwargs: Any) -> Text:
         """Text at a point, centred unless told otherwise."""
@@ -73,7 +85,12 @@ class Board:
         fill = style.colour(rank)
         box = f"round,pad=0,rounding_size={size * 0.22}"
         left, top = x - size / 2, y - size / 2
-        look = {"facecolor": fill, "edgecolor": style.INK, "lw": 0.8 * self.scale, "hatch": style.hatch(rank)}
+        look: dict[str, Any] = {
+            "facecolor": fill,
+            "edgecolor": style.INK,
+            "lw": 0.8 * self.scale,
+            "hatch": style.hatch(rank),
+        }
         self.ax.add_patch(FancyBboxPatch((left, top), size, size, boxstyle=box, **look))
         self.on_fill(x, y, str(rank) if text is None else text, fill, min(style.TITLE, size * 34), rank)
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mindlab.draw import style, units
-from mindlab.draw.rounds import Move, Round
+from mindlab.draw.rounds import Joint, Move, Round
 
 Got = Mapping[int, Mapping[int, int]]
 """Receiver -> sender -> bytes received up to and including this step."""
@@ -45,7 +45,7 @@ class Stage:
 
 def frame(one: Round, stage: Stage, got: Got, most: int, label: str) -> str:
     """The SVG of one step. `most` is what the fullest rank has received at the end; `label` the alt text."""
-    inside = [_joint(ranks.ranks, ranks.op, stage) for ranks in one.joint]
+    inside = [_joint(joint, stage) for joint in one.joint]
     inside += _transfers(one.moves, stage)
     inside += [
         _rank(rank, stage) + _meter(rank, stage, got.get(rank, {}), most) for rank in range(stage.ranks)
@@ -74,10 +74,10 @@ def _rank(rank: int, stage: Stage) -> str:
     left, top = x - side / 2, y - side / 2
     strokes = ""
     if style.hatch(rank):
+        a, b, c, d = left + 2, top + 2, left + side - 2, top + side - 2
+        cuts = (0.2 * side, 0.4 * side)
         lines = "".join(
-            f"M{left + 2:.1f} {top + 2 + k * side:.1f}L{left + 2 + k * side:.1f} {top + 2:.1f}"
-            f"M{left + side - 2:.1f} {top + side - 2 - k * side:.1f}L{left + side - 2 - k * side:.1f} {top + side - 2:.1f}"
-            for k in (0.2, 0.4)
+            f"M{a:.1f} {b + k:.1f}L{a + k:.1f} {b:.1f}M{c:.1f} {d - k:.1f}L{c - k:.1f} {d:.1f}" for k in cuts
         )
         strokes = f'<path d="{lines}" stroke="{style.INK}" stroke-width="1.2"/>'
     box = (
@@ -133,12 +133,14 @@ def _transfer(move: Move, stage: Stage, both: bool, crowded: bool, named: bool) 
     fill = style.colour(move.source)
     head = 5.0 if crowded else 9.0
     bx, by = x1 - ux * head, y1 - uy * head
-    tip = f"{x1:.1f},{y1:.1f} {bx - uy * head / 2:.1f},{by + ux * head / 2:.1f} {bx + uy * head / 2:.1f},{by - ux * head / 2:.1f}"
+    wx, wy = uy * head / 2, ux * head / 2
+    tip = f"{x1:.1f},{y1:.1f} {bx - wx:.1f},{by + wy:.1f} {bx + wx:.1f},{by - wy:.1f}"
     line = f'x1="{x0:.1f}" y1="{y0:.1f}" x2="{bx:.1f}" y2="{by:.1f}"'
     if crowded:
         return f'<line {line} stroke="{fill}" stroke-width="1"/><polygon points="{tip}" fill="{fill}"/>'
     arrow = (
-        f'<line {line} stroke="{style.INK}" stroke-width="4.4"/><line {line} stroke="{fill}" stroke-width="3"/>'
+        f'<line {line} stroke="{style.INK}" stroke-width="4.4"/>'
+        f'<line {line} stroke="{fill}" stroke-width="3"/>'
         f'<polygon points="{tip}" fill="{fill}" stroke="{style.INK}" stroke-width="0.8"/>'
     )
     words = (move.name or units.size(move.nbytes)) if named or move.name else ""
@@ -146,7 +148,7 @@ def _transfer(move: Move, stage: Stage, both: bool, crowded: bool, named: bool) 
 
 
 def _clear(stage: Stage, ux: float, uy: float) -> float:
-    """How far from a rank's middle an arrow in direction (ux, uy) is clear of its box and of the bar below."""
+    """How far from a rank's middle an arrow towards (ux, uy) is clear of its box and of the bar below."""
     across, down = stage.box / 2 + 6, stage.box / 2 + (24 if uy > 0 else 3)
     return min(
         across / abs(ux) if abs(ux) > 1e-9 else math.inf, down / abs(uy) if abs(uy) > 1e-9 else math.inf
@@ -165,9 +167,11 @@ def _piece(start: tuple[float, float], end: tuple[float, float], fill: str, word
     return f'<g class="mk" style="--dx:{start[0] - x:.0f}px;--dy:{start[1] - y:.0f}px">{shape}{said}</g>'
 
 
-def _joint(ranks: Sequence[int], op: str, stage: Stage) -> str:
-    points = [stage.at(rank) for rank in sorted(ranks)]
+def _joint(joint: Joint, stage: Stage) -> str:
+    """A dashed shape around the ranks of one collective, its name inside."""
+    points = [stage.at(rank) for rank in sorted(joint.ranks)]
     ring = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
     x, y = sum(p[0] for p in points) / len(points), sum(p[1] for p in points) / len(points)
-    shape = f'<polygon points="{ring}" fill="{style.EMPTY}" stroke="{style.FADED}" stroke-width="2" stroke-dasharray="6 4"/>'
-    return shape + text(x, y + (-8 if len(points) == 2 else 4), op, 11)
+    look = f'fill="{style.EMPTY}" stroke="{style.FADED}" stroke-width="2" stroke-dasharray="6 4"'
+    name = text(x, y + (-8 if len(points) == 2 else 4), joint.op, 11)
+    return f'<polygon points="{ring}" {look}/>{name}'

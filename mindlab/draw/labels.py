@@ -1,7 +1,7 @@
 """The words in the pictures, in English and Chinese.
 
 A picture's language is its `language` argument, else the environment variable MINDLAB_LANGUAGE, else English.
-Chinese falls back to English where no font with Chinese glyphs is installed: a picture never shows empty boxes.
+Chinese falls back to English where no font with Chinese glyphs is installed: no picture shows empty boxes.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def cjk_font() -> str:
         if name in known:
             return name
     for path in sorted(font_manager.findSystemFonts()):
-        for name, stem in _CJK_FONTS:
+        for _, stem in _CJK_FONTS:
             if stem.lower() in os.path.basename(path).lower():
                 font_manager.fontManager.addfont(path)
                 return font_manager.fontManager.ttflist[-1].name

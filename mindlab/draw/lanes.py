@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch, Rectangle
@@ -142,7 +143,7 @@ def _draw_bars(ax: Axes, bars: Sequence[Bar], modelled: bool) -> None:
 
 def _draw_name(ax: Axes, bar: Bar, fill: str) -> None:
     ground = {"boxstyle": "round,pad=0.2", "facecolor": fill, "edgecolor": "none"}
-    look = {
+    look: dict[str, Any] = {
         "ha": "center",
         "va": "center",
         "fontsize": style.SMALL,
@@ -195,7 +196,7 @@ def _draw_labels(ax: Axes, bars: Sequence[Bar]) -> int:
         if level > 3:
             continue
         taken[level : level + 1] = [at + per_char * (len(label) + 1)]
-        place = {"xycoords": ax.get_xaxis_transform(), "textcoords": "offset points"}
+        place: dict[str, Any] = {"xycoords": ax.get_xaxis_transform(), "textcoords": "offset points"}
         ax.annotate(label, (at, 1), (0, 3 + 11 * level), **place, fontsize=style.SMALL, color=style.FADED)
     return len(taken)
 
@@ -207,17 +208,18 @@ def _draw_around(ax: Axes, run: Run, bars: dict[int, Bar], words: tuple[str, int
         weight = style.bold(lang == "zh")
         ax.set_title(title, loc="left", fontweight=weight, pad=8 + 11 * levels)
     kinds = [kind for kind in _HATCHES if any(family(bar.event) == kind for bar in bars.values())]
-    look = {"facecolor": style.PAPER, "edgecolor": style.INK, "lw": 0.7}
+    look: dict[str, Any] = {"facecolor": style.PAPER, "edgecolor": style.INK, "lw": 0.7}
     handles = [Patch(hatch=_HATCHES[kind], label=labels.say(kind, lang), **look) for kind in kinds]
     if any(bar.event.end is None for bar in bars.values()):
         handles.append(Patch(linestyle="--", label=labels.say("unfinished", lang), **look))
     foot = _foot(run, len(bars), lang)
-    drop = {"xycoords": "axes fraction", "textcoords": "offset points", "va": "top"}
+    drop: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points", "va": "top"}
     text = "\n".join(line for one in foot for line in wrap(one, style.FULL_WIDTH - 2.4))
     ax.annotate(text, (0, 0), (-30, -40), **drop, fontsize=style.SMALL, color=style.FADED)
     if handles:
-        where = {"loc": "upper right", "bbox_to_anchor": (1.0, -0.02), "ncols": len(handles)}
-        ax.legend(handles=handles, frameon=False, fontsize=style.SMALL, borderaxespad=1.6, **where)
+        where: dict[str, Any] = {"loc": "upper right", "bbox_to_anchor": (1.0, -0.02), "ncols": len(handles)}
+        where |= {"frameon": False, "fontsize": style.SMALL, "borderaxespad": 1.6}
+        ax.legend(handles=handles, **where)
 
 
 def _foot(run: Run, shown: int, lang: str) -> list[str]:

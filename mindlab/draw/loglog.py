@@ -47,8 +47,8 @@ def curve(
 ) -> Axes:
     """The log-log Axes of seconds against bytes: medians, their spread, the fit and where it bends.
 
-    `points` is a Calibration (`.points`, `.alpha`, `.beta`, `.provenance`), or rows (bytes, seconds, seconds…),
-    or (bytes, [seconds…]). `fit` is (alpha in s, beta in s/byte), or anything with `.alpha` and `.beta`.
+    `points` is a Calibration (`.points`, `.alpha`, `.beta`, `.provenance`), or rows of (bytes, seconds,
+    seconds…) or (bytes, [seconds…]). `fit` is (alpha in s, beta in s/byte), or has `.alpha` and `.beta`.
     Left of the knee n = alpha/beta the latency alpha dominates, right of it the bandwidth 1/beta.
     `modelled` draws the points hollow and says so. Raises ValueError without a point.
     """
@@ -69,7 +69,7 @@ def curve(
         ax.legend(frameon=False, fontsize=style.SMALL, loc="upper left", bbox_to_anchor=(0, 0.9))
         how = labels.say("modelled" if modelled else "timed", lang)
         foot = "\n".join(wrap(" · ".join(part for part in (how, said) if part), 5.6))
-        drop = {"xycoords": "axes fraction", "textcoords": "offset points", "va": "top"}
+        drop: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points", "va": "top"}
         ax.annotate(foot, (0, 0), (-36, -40), **drop, fontsize=style.SMALL, color=style.FADED)
     describe(ax, _alt(measured, line, title, foot))
     return ax
@@ -138,7 +138,11 @@ def _draw_line(ax: Axes, line: Line, points: Sequence[Point], lang: str) -> None
     ax.plot(sizes, [line.alpha + line.beta * n for n in sizes], color=style.INK, lw=1.8, label=name, zorder=2)
     ax.plot(sizes, [line.alpha] * 101, color=style.LINE, lw=1, ls="--")
     ax.plot(sizes, [line.beta * n for n in sizes], color=style.LINE, lw=1, ls="-.")
-    top = {"xycoords": ax.get_xaxis_transform(), "textcoords": "offset points", "fontsize": style.SMALL}
+    top: dict[str, Any] = {
+        "xycoords": ax.get_xaxis_transform(),
+        "textcoords": "offset points",
+        "fontsize": style.SMALL,
+    }
     if not left < line.knee < right:
         side = "bandwidth" if line.knee <= left else "latency"
         said = labels.say(side, lang).replace("\n", " ")

@@ -29,7 +29,7 @@ class _Panel:
 def traffic(run: Run, ax: Axes | None = None, *, title: str = "", language: str | None = None) -> Axes:
     """The Axes with two p x p matrices: bytes counted from the calls, and payload on the wire.
 
-    Row = sender, column = receiver; a sum stands at the end of each row and column. Where a matrix is missing,
+    Row = sender, column = receiver; sums stand at the ends of rows and columns. Where a matrix is missing,
     the reason stands in its place. Both use one unit and one grey scale, white (0) to dark (the largest).
     """
     lang = labels.choose(language)
@@ -86,7 +86,7 @@ def _draw(
     largest: float,
     lang: str,
 ) -> None:
-    """One matrix with its heads: the name, the receivers on top, the senders at the left, sums at the ends."""
+    """One matrix: its name, the receivers on top, the senders at the left, the sums at the ends."""
     x, y = corner
     left, top = x + 0.62, y + _HEAD
     scale, unit = units.size_unit(largest)

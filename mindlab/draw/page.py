@@ -17,7 +17,8 @@ _WORDS = {
 }
 
 _CSS = (
-    ".ml-play{margin:.6em 0;padding:.7em .9em;max-width:52em;background:#fff;color:#1a1a1a;border:1px solid #d9d9d9;"
+    ".ml-play{margin:.6em 0;padding:.7em .9em;max-width:52em;background:#fff;color:#1a1a1a;"
+    "border:1px solid #d9d9d9;"
     f"border-radius:6px;font:15px/1.45 {style.FONT_STACK}}}"
     ".ml-play figcaption{font-weight:bold;margin:0 0 .4em}"
     ".ml-play ol{list-style:none;margin:0;padding:0;display:flex;flex-wrap:wrap;gap:.8em}"
@@ -30,7 +31,8 @@ _CSS = (
     ".ml-play.on li p{display:none}"
     ".ml-play.on .bar{display:flex;gap:.5em;align-items:center;margin:.5em 0}"
     ".ml-play.on output{display:block;min-height:3em}"
-    ".ml-play button{font:inherit;min-width:2.6em;min-height:2.2em;padding:0 .7em;color:#1a1a1a;background:#f2f2f2;"
+    ".ml-play button{font:inherit;min-width:2.6em;min-height:2.2em;padding:0 .7em;color:#1a1a1a;"
+    "background:#f2f2f2;"
     "border:1px solid #767676;border-radius:4px;cursor:pointer}"
     ".ml-play button:focus-visible,.ml-play input:focus-visible{outline:3px solid #1a5fb4;outline-offset:2px}"
     ".ml-play input{flex:1;min-width:6em;accent-color:#4458bd}"
@@ -42,7 +44,8 @@ _CSS = (
 
 _SCRIPT = """(function(){
 function set(R){
- var L=R.querySelectorAll("li"),n=L.length,i=0,t=null,B=R.querySelectorAll("button"),I=R.querySelector("input"),O=R.querySelector("output");
+ var L=R.querySelectorAll("li"),n=L.length,i=0,t=null;
+ var B=R.querySelectorAll("button"),I=R.querySelector("input"),O=R.querySelector("output");
  function show(k,user){i=Math.max(0,Math.min(n-1,k));for(var j=0;j<n;j++)L[j].classList.toggle("cur",j===i);
   I.value=i;var c=L[i].querySelector("p").textContent;I.setAttribute("aria-valuetext",c);O.textContent=c;
   if(user)R.classList.add("moved")}
@@ -50,7 +53,8 @@ function set(R){
  function go(k){stop();show(k,true)}
  B[0].onclick=function(){go(i-1)};B[1].onclick=function(){go(i+1)};I.oninput=function(){go(+I.value)};
  B[2].onclick=function(){if(t){stop();return}if(i===n-1)show(0,true);B[2].textContent=B[2].dataset.pause;
-  t=setInterval(function(){if(!document.contains(R)){clearInterval(t);return}if(i===n-1)stop();else show(i+1,true)},1600)};
+  t=setInterval(function(){if(!document.contains(R)){clearInterval(t);return}
+   if(i===n-1)stop();else show(i+1,true)},1600)};
  R.addEventListener("keydown",function(e){if(e.altKey||e.ctrlKey||e.metaKey)return;
   var k={ArrowLeft:i-1,ArrowRight:i+1,Home:0,End:n-1}[e.key];
   if(k!==undefined){go(k);e.preventDefault()}e.stopPropagation()});
@@ -73,7 +77,8 @@ def stepper(key: str, title: str, frames: Sequence[tuple[str, ...]], line: str, 
     script = "" if len(frames) < 2 else f"<script>{_SCRIPT.replace('KEY', key)}</script>"
     return (
         f'<figure class="ml-play" data-ml-play="{key}" data-lm-suppress-shortcuts="true" '
-        f'aria-label="{safe(title)}"><style>{_CSS}</style><figcaption>{safe(title)}</figcaption><ol style="--w:{wide}px">{items}</ol>'
+        f'aria-label="{safe(title)}"><style>{_CSS}</style><figcaption>{safe(title)}</figcaption>'
+        f'<ol style="--w:{wide}px">{items}</ol>'
         f'<div class="bar" role="group" aria-label="{safe(title)}: {controls}">{buttons}</div>'
         f'<output aria-live="polite"></output><p class="src">{safe(line)}</p>{script}</figure>'
     )

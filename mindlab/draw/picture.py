@@ -1,7 +1,7 @@
 """An Axes that shows itself, once, as an SVG with its alt text.
 
-Every drawing function returns one. It is a matplotlib Axes, so a person can go on drawing on it. Its figure is
-made without pyplot: the notebook's inline backend does not know it and so does not show it a second time.
+Every drawing function returns one. It is a matplotlib Axes, so a person can go on drawing on it. Its figure
+is made without pyplot: the notebook's inline backend does not know it and so does not show it a second time.
 """
 
 from __future__ import annotations
@@ -95,11 +95,12 @@ def _svg(figure: Figure, alt: str, title: str) -> str:
 
 
 def _tidy(text: str, alt: str, title: str) -> str:
-    """Matplotlib's SVG without its header and unused ids, with a name, a description and a stack of fonts."""
+    """Matplotlib's SVG without header, unused ids and needless digits; with a name and a stack of fonts."""
     text = text[text.index("<svg") :]
     text = re.sub(r"\s*<metadata>.*?</metadata>", "", text, flags=re.S)
     used = set(re.findall(r"(?:url\(#|href=\"#)([^\")]+)", text))
     text = re.sub(r' id="([^"]+)"', lambda m: m[0] if m[1] in used else "", text)
+    text = re.sub(r"\d+\.\d{3,}", lambda m: f"{float(m[0]):.2f}", text)
     text = re.sub(r"(font: [^;\"]*?px )[^;\"]*", lambda m: m[1] + style.FONT_STACK, text)
     text = re.sub(r"(font-family: )[^;\"]*", lambda m: m[1] + style.FONT_STACK, text)
     name = html.escape(title or alt.split(". ")[0], quote=True)

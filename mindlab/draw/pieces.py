@@ -33,7 +33,7 @@ def held(data: Any) -> list[list[Any]]:
 
 
 def pieces(rows: Sequence[Sequence[Any]], origins: Mapping[str, int] | None = None) -> list[Row]:
-    """By rank, the pieces. With `origins` (text -> rank) a text is traced back; without, its holder is its source.
+    """By rank, the pieces. With `origins` (text -> rank) a text is traced back; without, it is its holder's.
 
     "a0+b0" is a sum of the pieces a0 and b0.
     """

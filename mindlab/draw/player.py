@@ -62,7 +62,7 @@ class Player:
         return "\n".join([self.title, *(f.caption for f in self.frames), self.line])
 
     def save(self, path: str | Path) -> Path:
-        """The path, after the stepper (.html), the film strip (.svg) or the captions (.txt) were written there."""
+        """The path, after the stepper (.html), the film strip (.svg) or the captions (.txt) went there."""
         path = Path(path)
         made = {
             ".html": lambda: page.document(self.title, self.html(), self.language),
@@ -85,7 +85,7 @@ class Player:
 
 
 def play(
-    run: Run | Sequence[Sequence[Move | tuple[int, ...]]],
+    run: Run | Sequence[Round | Sequence[Move | tuple[Any, ...]]],
     *,
     title: str = "",
     limit: int = 40,
@@ -94,8 +94,8 @@ def play(
 ) -> Player:
     """The Player of a run: a frame a round, neighbouring rounds put together beyond `limit` of them.
 
-    `run` is a Run, or rounds made by hand: lists of (source, target[, bytes[, name]]). The colour of a piece is
-    the rank that sends it; the bar under a rank is what it has received, by sender.
+    `run` is a Run, or rounds made by hand: lists of (source, target[, bytes[, name]]). The colour of a piece
+    is the rank that sends it; the bar under a rank is what it has received, by sender.
     """
     lang = labels.choose(language)
     if isinstance(run, Run):
@@ -172,10 +172,11 @@ def _strip(player: Player) -> str:
         parts += [text(x + 12, below + 14 * k, words, 11.5) for k, words in enumerate(said)]
     note = f"{len(shown)} / {len(player.frames)} · " if len(shown) < len(player.frames) else ""
     parts.append(text(12, height - 10, note + player.line, 11, style.FADED))
+    alt = html.escape(player.alt)
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_STRIP_WIDTH} {height}" width="{_STRIP_WIDTH}" '
-        f'height="{height}" role="img" aria-label="{html.escape(player.alt)}" font-family="{FONTS}">'
-        f"<title>{html.escape(player.title)}</title><desc>{html.escape(player.alt)}</desc>"
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_STRIP_WIDTH} {height}" '
+        f'width="{_STRIP_WIDTH}" height="{height}" role="img" aria-label="{alt}" font-family="{FONTS}">'
+        f"<title>{html.escape(player.title)}</title><desc>{alt}</desc>"
         f'<rect width="100%" height="100%" fill="{style.PAPER}" stroke="{style.GRID}"/>{"".join(parts)}</svg>'
     )
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any
 
 from mindlab.trace.events import Event
 
@@ -95,9 +97,13 @@ def in_rounds(events: Iterable[Event]) -> list[Round]:
     return [_round(group) for group in sorted(groups.values(), key=lambda g: min(c.begun for c in g))]
 
 
-def as_rounds(moves: Sequence[Sequence[Move | tuple[int, ...]]]) -> list[Round]:
-    """Rounds made by hand: a list of rounds, each a list of Move or (source, target[, nbytes[, name]])."""
-    return [Round(tuple(m if isinstance(m, Move) else Move(*m) for m in one)) for one in moves]  # type: ignore[arg-type]
+def as_rounds(rounds: Sequence[Round | Sequence[Move | tuple[Any, ...]]]) -> list[Round]:
+    """Rounds made by hand: each a Round, or a list of Move or (source, target[, nbytes[, name]])."""
+    return [one if isinstance(one, Round) else Round(tuple(map(_as_move, one))) for one in rounds]
+
+
+def _as_move(move: Move | tuple[Any, ...]) -> Move:
+    return move if isinstance(move, Move) else Move(*move)
 
 
 def fold(rounds: Sequence[Round], limit: int) -> list[Round]:
@@ -105,11 +111,11 @@ def fold(rounds: Sequence[Round], limit: int) -> list[Round]:
     if len(rounds) <= limit:
         return list(rounds)
     cuts = [round(i * len(rounds) / limit) for i in range(limit + 1)]
-    return [_merge(rounds[a:b]) for a, b in zip(cuts, cuts[1:], strict=False)]
+    return [_merge(rounds[a:b]) for a, b in pairwise(cuts)]
 
 
 def matched(events: Iterable[Event]) -> list[tuple[Event, Event | None]]:
-    """Each send with the receive that took it (None: not recorded): the k-th with the k-th, by pair and tag."""
+    """Each send with the receive that took it (None: not recorded): k-th with k-th, by pair and tag."""
     ordered = sorted(events, key=lambda e: (e.rank, e.index))
     waiting: dict[tuple[int, int | None, int, tuple[int, ...]], list[Event]] = defaultdict(list)
     for event in reversed(ordered):

@@ -25,6 +25,7 @@ class _Grid:
     columns: int
     cell: float
     row: float
+    head: float
 
     @property
     def width(self) -> float:
@@ -32,7 +33,7 @@ class _Grid:
 
     @property
     def height(self) -> float:
-        return _HEAD + self.ranks * self.row
+        return self.head + self.ranks * self.row
 
 
 def shards(
@@ -47,17 +48,17 @@ def shards(
 ) -> Axes:
     """The Axes with what each rank holds: one row a rank, the colour of a cell is the rank that it came from.
 
-    `before` and `after` are a Run (its values), tensors by rank, or rows of cells; a cell is a text, a number, a
-    `Piece`, or None for an empty slot. In `after`, a text is traced back to the rank that alone held it before;
-    "a0+b0" is drawn as a sum, striped in the colours of its terms. What cannot be traced is white.
+    `before` and `after` are a Run (its values), tensors by rank, or rows of cells; a cell is a text, a
+    number, a `Piece`, or None for an empty slot. In `after`, a text is traced back to the rank that alone
+    held it before; "a0+b0" is drawn as a sum, with a band in the colours of its terms. The untraced is white.
     """
     lang = labels.choose(language)
     first = pieces(held(before))
     blocks = [first] if after is None else [first, pieces(held(after), origins_of(first))]
     names = heads or (labels.say("before", lang), labels.say("after", lang))
-    grids, beside = _plan(blocks)
+    grids, beside = _plan(blocks, _HEAD if after is not None or heads else 0.05)
     line = _provenance(before, after, lang) if provenance is None else provenance
-    width = _width(grids, beside)
+    width = max(_width(grids, beside), 3.2 if ax is None else 0.0)
     foot = wrap(line, width - 2 * MARGIN)
     top = 0.4 if title else 0.1
     tall = max(g.height for g in grids) if beside else sum(g.height + 0.15 for g in grids)
@@ -70,13 +71,13 @@ def shards(
         x, y = (x + grid.width + _gap(beside), y) if beside else (x, y + grid.height + 0.15)
     if beside and len(blocks) > 1:
         middle = MARGIN + grids[0].width + _gap(beside) / 2
-        _draw_then(board, (middle, top + _HEAD + grids[0].ranks * grids[0].row / 2))
+        _draw_then(board, (middle, top + grids[0].head + grids[0].ranks * grids[0].row / 2))
     board.foot(foot)
     describe(board.ax, _alt(blocks, names, title, line))
     return board.ax
 
 
-def _plan(blocks: list[list[Row]]) -> tuple[list[_Grid], bool]:
+def _plan(blocks: list[list[Row]], head: float) -> tuple[list[_Grid], bool]:
     """The measures of the blocks, and whether they stand beside each other."""
     columns = [max(1, max(len(row) for row in block)) for block in blocks]
     longest = max((len(_shown(p)) for block in blocks for row in block for p in row if p), default=1)
@@ -85,7 +86,8 @@ def _plan(blocks: list[list[Row]]) -> tuple[list[_Grid], bool]:
     beside = room / sum(columns) >= min(wanted, 0.34)
     cell = min(wanted, room / sum(columns) if beside else (room - 0.5) / max(columns))
     grids = [
-        _Grid(len(b), c, cell, 0.34 if len(b) <= 8 else 0.28) for b, c in zip(blocks, columns, strict=True)
+        _Grid(len(b), c, cell, 0.34 if len(b) <= 8 else 0.28, head)
+        for b, c in zip(blocks, columns, strict=True)
     ]
     return grids, beside
 
@@ -97,14 +99,14 @@ def _gap(beside: bool) -> float:
 def _width(grids: list[_Grid], beside: bool) -> float:
     widths = [grid.width for grid in grids]
     inner = sum(widths) + _gap(beside) * (len(grids) - 1) if beside else max(widths)
-    return max(3.2, inner + 2 * MARGIN)
+    return inner + 2 * MARGIN
 
 
 def _draw_block(board: Board, block: list[Row], grid: _Grid, corner: tuple[float, float], name: str) -> None:
     x, y = corner
     board.text(x + _CHIP, y + 0.19, name, style.TEXT, ha="left", color=style.FADED)
     for rank, row in enumerate(block):
-        top = y + _HEAD + rank * grid.row
+        top = y + grid.head + rank * grid.row
         board.chip(rank, x + 0.16, top + grid.row / 2 - 0.02, min(0.28, grid.row - 0.05))
         for column, piece in enumerate(row):
             _draw_piece(board, piece, (x + _CHIP + column * grid.cell, top), grid)

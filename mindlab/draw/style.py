@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 RANK_COLOURS = (
-    *("#4458bd", "#d59c1e", "#5be6de", "#de478d", "#abb7fe", "#694b0c", "#e2e991", "#47a65a"),
+    *("#4458bd", "#d59c1e", "#5be6de", "#e0498f", "#abb7fe", "#694b0c", "#e2e991", "#47a65a"),
     *("#538128", "#ddd25a", "#229bf8", "#e9a384", "#884891", "#9cecd5", "#d85c83", "#ac9bcf"),
 )
 PAPER = "#ffffff"
@@ -57,7 +57,7 @@ def ink_on(fill: str) -> str:
 
 
 def bold(cjk: str | bool = "") -> str:
-    """The weight of a title. Small Chinese fonts have no bold face, and matplotlib warns where it is missing."""
+    """The weight of a title. Small Chinese fonts have no bold face, and matplotlib complains of it."""
     return "normal" if cjk else "bold"
 
 
@@ -93,7 +93,8 @@ def look(cjk: str = "") -> Iterator[None]:
     from matplotlib import rc_context
 
     keep = ("backend", "interactive", "toolbar", "keymap", "tk.", "webagg", "macosx", "docstring")
-    plain = {k: v for k, v in matplotlib.rcParamsDefault.items() if not k.startswith(keep)}
+    plain: dict[Any, Any] = {k: v for k, v in matplotlib.rcParamsDefault.items() if not k.startswith(keep)}
+    plain.update(rc(cjk))
     with rc_context():
-        matplotlib.rcParams.update({**plain, **rc(cjk)})
+        matplotlib.rcParams.update(plain)
         yield
