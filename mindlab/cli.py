@@ -17,13 +17,13 @@ OK, FAILED, WRONG_USE = 0, 1, 2
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code: 0 all is well, 1 something is not, 2 wrong use (3 and 4: see `mindlab run`)."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if given[:1] == ["bench"]:
-        return bench(given[1:])
-    options = parser().parse_args(given)
     try:
+        if given[:1] == ["bench"]:
+            return bench(given[1:])
+        options = parser().parse_args(given)
         return int(options.command(options))
     except MindlabError as error:
-        print(f"mindlab {options.name}: {error}", file=sys.stderr)
+        print(f"mindlab {given[0]}: {error}", file=sys.stderr)
         return WRONG_USE
     except BrokenPipeError:
         return FAILED

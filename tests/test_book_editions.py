@@ -117,7 +117,10 @@ def test_links_hold_from_every_folder() -> None:
         ("print(1)", "...  # your code"),
         ("for i in x:\n    y = i", "...  # your code"),
         ("# STUB: a = ...\n# STUB: if a:\n# STUB:     pass\na = 3", "a = ...\nif a:\n    pass"),
-        ('def f(x, *, k=1):\n    """D."""\n    return x', 'def f(x, *, k=1):\n    """D."""\n    return ...' + MARK),
+        (
+            'def f(x, *, k=1):\n    """D."""\n    return x',
+            'def f(x, *, k=1):\n    """D."""\n    return ...' + MARK,
+        ),
         ("class A:\n    x = 1", "class A:\n    ...  # your code"),
         ("g = lambda: 1\ng.x = 2", "g = ...  # your code"),
     ],

@@ -62,7 +62,7 @@ def test_a_longer_fence_holds_a_shorter_one() -> None:
         (FRONT + "```{code-cell}\nx = 1\n", "line 5: the block that opens with ``` never closes"),
         (FRONT + "```{code-cell}\n:color: red\nx\n```\n", "line 5: unknown option :color:"),
         (FRONT + "```{note}\nx\n```\n", "line 5: unknown block '{note}'"),
-        (FRONT + '+++ {"lang": "zh"}\nx\n', "line 5: \"of\" stands in a translated cell"),
+        (FRONT + '+++ {"lang": "zh"}\nx\n', 'line 5: "of" stands in a translated cell'),
         (FRONT + '+++ {"colour": 1}\nx\n', "line 5: after .* known keys"),
         (FRONT + "+++ {lang}\nx\n", "line 5: after .* comes JSON"),
     ],

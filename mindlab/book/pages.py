@@ -136,7 +136,8 @@ class _Html(HTMLExporter):
         super().__init__(template_file=str(HERE / "chapter.html"))  # type: ignore[no-untyped-call,unused-ignore]
         self._chapter, self._assets = chapter, assets
         register: Any = self.register_filter
-        register("highlight_code", Highlight2HTML(pygments_lexer="ipython3", parent=self))
+        highlight: Any = Highlight2HTML
+        register("highlight_code", highlight(pygments_lexer="ipython3", parent=self))
 
     def from_notebook_node(self, nb: NotebookNode, resources: Any = None, **options: Any) -> Any:
         """The page. HTMLExporter's own would hide a missing alt text behind a hollow one."""
