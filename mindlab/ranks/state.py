@@ -41,7 +41,8 @@ class State:
         if torch.get_num_threads() != self.threads:
             torch.set_num_threads(self.threads)
         torch.set_grad_enabled(True)
-        torch.use_deterministic_algorithms(False)
+        if torch.are_deterministic_algorithms_enabled():  # asking first: setting it loads torch's compiler
+            torch.use_deterministic_algorithms(False)
         torch.set_printoptions(profile="default")  # type: ignore[no-untyped-call]
         if torch.get_default_device().type != "cpu":
             torch.set_default_device(None)
