@@ -6,7 +6,6 @@ from matplotlib.figure import Figure
 
 from mindlab.draw import labels, shards, style
 from mindlab.draw.board import Board
-from mindlab.draw.picture import build
 
 ALT = {
     "en": "What four ranks hold before and after four collectives. "
@@ -42,7 +41,3 @@ def draw(language: str = "en") -> Figure:
         shards(before, after, ax, title=name, provenance="", language=language)
     board.foot([labels.say("by_definition", language)])
     return board.figure
-
-
-if __name__ == "__main__":
-    build(__file__, draw, ALT)

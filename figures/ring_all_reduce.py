@@ -8,7 +8,6 @@ from matplotlib.figure import Figure
 
 from mindlab.draw import Move, Piece, labels, moves, shards, style
 from mindlab.draw.board import Board
-from mindlab.draw.picture import build
 from mindlab.draw.rounds import Round
 
 RANKS = 4
@@ -59,7 +58,3 @@ def draw(language: str = "en") -> Figure:
         shards(rows, ax=board.inset(x + 0.3, y + 2.15, 2.1, 1.5), provenance="", language=language)
     board.foot([LEGEND[language], labels.say("by_definition", language)])
     return board.figure
-
-
-if __name__ == "__main__":
-    build(__file__, draw, ALT)

@@ -1,4 +1,4 @@
-"""In a real kernel: a picture as the last line of a cell shows once, with its alt text, and nothing beside it."""
+"""In a real kernel: a picture as the last line of a cell shows once, with its alt text, and nothing else."""
 
 from pathlib import Path
 
@@ -6,8 +6,9 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+HERE = str(Path(__file__).parent)
 CELLS = [
-    f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\nimport draw_runs as made\nimport mindlab as ml",
+    f"import sys; sys.path.insert(0, {HERE!r})\nimport draw_runs as made\nimport mindlab as ml",
     "ml.draw.traffic(made.ring_run(4))",
     "ml.play(made.ring_run(4))",
     "ax = ml.draw.moves(made.ring_run(3))",

@@ -99,7 +99,7 @@ def test_a_long_run_is_folded_to_forty_frames() -> None:
 def test_the_film_strip_holds_first_and_last_step() -> None:
     """Would catch a strip that is cut at its end."""
     player = draw.play(made.ring_run(16))
-    strip = BeautifulSoup(player.svg(), "xml")
+    strip = BeautifulSoup(player.svg(), "html.parser")
     inner = [node["aria-label"] for node in strip.select("svg svg")]
     assert len(inner) == 12
     assert inner[0] == player.frames[0].caption and inner[-1] == player.frames[-1].caption

@@ -65,8 +65,8 @@ class Board:
 
     def foot(self, lines: Sequence[str]) -> None:
         """The lines of provenance at the bottom."""
-        for i, line in enumerate(reversed(lines)):
-            y = self.height - 0.14 - i * _LINE
+        for i, line in enumerate(lines):
+            y = self.height - 0.14 - (len(lines) - 1 - i) * _LINE
             self.text(MARGIN, y, line, style.SMALL, ha="left", color=style.FADED)
 
     def cell(self, x: float, y: float, width: float, height: float, **kwargs: Any) -> Rectangle:
@@ -138,7 +138,7 @@ def wrap(text: str, width: float, size: float = style.SMALL) -> list[str]:
     columns = max(8, int(width / per_char))
     if wide > 0.3:
         return [text[i : i + columns] for i in range(0, len(text), columns)]
-    return textwrap.wrap(text, columns)
+    return textwrap.wrap(text, columns, break_on_hyphens=False)
 
 
 def foot_height(lines: Sequence[str]) -> float:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import html
 import io
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -74,16 +73,6 @@ def save(figure: Figure, path: str | Path, alt: str = "") -> Path:
         with style.look():
             figure.savefig(path, bbox_inches="tight", pad_inches=0.05, dpi=160)
     return path
-
-
-def build(script: str | Path, draw: Any, alt: Mapping[str, str]) -> list[Path]:
-    """The files of one script of `figures/`: NAME.svg, and NAME.zh.svg where it has a Chinese alt text.
-
-    `draw(language)` returns the Figure, `alt` holds the alt text by language.
-    """
-    stem = Path(script).with_suffix("")
-    suffixes = {"en": ".svg", "zh": ".zh.svg"}
-    return [save(draw(lang), stem.with_name(stem.name + suffixes[lang]), text) for lang, text in alt.items()]
 
 
 def _svg(figure: Figure, alt: str, title: str) -> str:
