@@ -25,25 +25,25 @@ def ring_all_reduce(x: torch.Tensor, group: Group = None) -> torch.Tensor:
     2(p-1) rounds; 2(p-1)/p of x's bytes sent per rank. Chunk c is added in the order c+1, c+2, …, c of ranks.
     Patarasuk & Yuan 2009.
     """
-    flat = x.reshape(-1)
-    sizes = [len(chunk) for chunk in flat.tensor_split(dist.get_world_size(group))]
-    return ring_all_gather(ring_reduce_scatter(flat, group), group, sizes=sizes).reshape(x.shape)
+    rank, ranks = _place(group)
+    flat = x.detach().contiguous().reshape(-1)
+    out = torch.empty_like(flat)
+    sums = out.tensor_split(ranks)
+    _ring_reduce(flat.tensor_split(ranks), sums, rank, group)
+    _ring_gather(sums, rank, group)
+    return out.reshape(x.shape)
 
 
 def ring_reduce_scatter(x: torch.Tensor, group: Group = None) -> torch.Tensor:
     """This rank's chunk (along dim 0) of the sum over all ranks.
 
-    p-1 rounds; (p-1)/p of x's bytes sent per rank. In each round a partial sum comes from the left, this rank
-    adds its own part, and passes it on to the right. Chunk c is added in the order c+1, c+2, …, c of ranks.
+    p-1 rounds; (p-1)/p of x's bytes sent per rank. Chunk c is added in the order c+1, c+2, …, c of ranks.
     """
     rank, ranks = _place(group)
     parts = _chunks(x, ranks)
-    total = parts[rank - 1]
-    for step in range(2, ranks + 1):
-        arriving = torch.empty_like(parts[rank - step])
-        _exchange(total, rank + 1, arriving, rank - 1, group)
-        total = arriving.add_(parts[rank - step])
-    return total.clone() if ranks == 1 else total
+    sums = [torch.empty_like(part) for part in parts]
+    _ring_reduce(parts, sums, rank, group)
+    return sums[rank]
 
 
 def ring_all_gather(
@@ -58,10 +58,9 @@ def ring_all_gather(
     rank, ranks = _place(group)
     sizes = _shard_sizes(x, rank, ranks, sizes)
     out = x.new_empty((sum(sizes), *x.shape[1:]))
-    shards = out.split(list(sizes))
+    shards = out.split(sizes)
     shards[rank].copy_(x.detach())
-    for step in range(ranks - 1):
-        _exchange(shards[(rank - step) % ranks], rank + 1, shards[(rank - step - 1) % ranks], rank - 1, group)
+    _ring_gather(shards, rank, group)
     return out
 
 
@@ -144,6 +143,25 @@ def bruck_all_to_all(x: torch.Tensor, group: Group = None) -> torch.Tensor:
             held[way] = block
         hop *= 2
     return torch.cat([held[(rank - source) % ranks] for source in range(ranks)])
+
+
+def _ring_reduce(
+    parts: Sequence[torch.Tensor], sums: Sequence[torch.Tensor], rank: int, group: Group
+) -> None:
+    """Fills sums[rank]: in each round a partial sum comes from the left, gets this rank's part, and goes on."""
+    leaving = parts[rank - 1]
+    for step in range(2, len(parts) + 1):
+        arriving = sums[rank - step]
+        _exchange(leaving, rank + 1, arriving, rank - 1, group)
+        leaving = arriving.add_(parts[rank - step])
+    if len(parts) == 1:
+        sums[0].copy_(parts[0])
+
+
+def _ring_gather(shards: Sequence[torch.Tensor], rank: int, group: Group) -> None:
+    """Fills all shards from shards[rank]: in each round the one that came last goes on to the right."""
+    for step in range(len(shards) - 1):
+        _exchange(shards[rank - step], rank + 1, shards[rank - step - 1], rank - 1, group)
 
 
 def _halve_and_double(total: torch.Tensor, rank: int, ranks: int, group: Group) -> None:

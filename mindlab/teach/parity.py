@@ -48,7 +48,7 @@ def check_close(
 
     `sharded`: one result a rank (`run.values`), or one tensor. `reference`: the tensor of one card, which
     every rank must have, or a list with each rank's own part. Every element of every rank must hold
-    |sharded - reference| <= atol + rtol |reference|. Without both, atol is a share of the largest |reference|,
+    |sharded - reference| <= atol + rtol |reference|. Without both, atol is a share of the largest reference,
     what another order of additions can do: 1e-12 float64, 1e-5 float32, 2^-5 bfloat16, 2^-8 float16, else 0.
     Another shape or dtype, NaN on one side, a result that is the reference itself, and an all-zero reference
     (unless `allow_zero`) fail. `...` or None answer nothing yet; fewer than 3 ranks are not checked.
