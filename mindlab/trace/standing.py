@@ -1,0 +1,146 @@
+"""Who waits for whom: ranks awaited in vain, and standstills. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mindlab.trace import words
+from mindlab.trace.board import Row
+from mindlab.trace.calls import CREATIONS, RECEIVES, SENDS
+from mindlab.trace.ledger import Ledger, channel_of
+
+_FROM_ROOT = frozenset({"broadcast", "scatter", "broadcast_object_list", "scatter_object_list"})
+_TO_ROOT = frozenset({"gather", "gather_object", "reduce", "monitored_barrier"})
+
+
+def awaited(ledger: Ledger, every: bool = False) -> tuple[str, tuple[int, ...]] | None:
+    """(message, ranks) of the first call that waits for a rank which has returned without it.
+
+    `every`: also calls that nobody stands in (an experiment that is over).
+    """
+    for rank, mine in enumerate(ledger.rows):
+        for row in mine:
+            missing = _missing_for_ever(ledger, rank, row) if row.blocking or every else ()
+            if missing:
+                return _awaited_message(rank, row, missing), tuple(sorted({rank, *missing}))
+    return None
+
+
+def stuck(ledger: Ledger) -> tuple[str, tuple[int, ...]] | None:
+    """(message, ranks) if every living rank stands in a call that nothing on the board can end."""
+    living = [rank for rank in range(len(ledger.states)) if ledger.running(rank)]
+    stands = {rank: ledger.blocked(rank) for rank in living}
+    if not living or not all(stands.values()):
+        return None
+    if any(_may_end(ledger, rank, row) for rank, rows in stands.items() for row in rows):
+        return None
+    lines = [f"    {_stand(ledger, rank, rows[-1])}" for rank, rows in stands.items()]
+    done = [rank for rank in range(len(ledger.states)) if rank not in living]
+    if done:
+        lines.append(f"    {words.ranks(done)} {'has' if len(done) == 1 else 'have'} returned")
+    advice = _advice([rows[-1] for rows in stands.values()])
+    return "\n".join(["no rank can go on: each waits for another.", *lines, advice]), tuple(living)
+
+
+def missing(ledger: Ledger, rank: int, row: Row) -> tuple[int, ...]:
+    """The ranks that have not made their side of this call (yet)."""
+    if row.op in SENDS or row.op in RECEIVES:
+        return () if _partner_posted(ledger, rank, row) else _partners(row, rank)
+    met = ledger.meetings[row.communicator, row.number]
+    return tuple(member for member in row.group if member not in met)
+
+
+def _missing_for_ever(ledger: Ledger, rank: int, row: Row) -> tuple[int, ...]:
+    """The ranks that have returned and never made their side of this call."""
+    if row.op in SENDS:
+        return (row.peer,) if row.peer is not None and _never_taken(ledger, rank, row) else ()
+    if row.op in RECEIVES:
+        return tuple(_never_sending(ledger, rank, row))
+    return tuple(m for m in row.group if ledger.never_met(m, row.communicator, row.number))
+
+
+def _never_taken(ledger: Ledger, rank: int, row: Row) -> bool:
+    return row.blocking and ledger.never_received(channel_of(rank, row), row.number)
+
+
+def _never_sending(ledger: Ledger, rank: int, row: Row) -> Iterator[int]:
+    if not row.blocking:
+        return
+    if row.peer is not None:
+        if ledger.never_sent(channel_of(rank, row), row.number):
+            yield row.peer
+        return
+    others = [member for member in row.group if member != rank]
+    quiet = all(ledger.returned(member) for member in others)
+    if quiet and not ledger.waiting_for_any(row.communicator, rank, row.tag):
+        yield from others
+
+
+def _may_end(ledger: Ledger, rank: int, row: Row) -> bool:
+    """False only if this call surely cannot end with what is on the board."""
+    if row.op in SENDS or row.op in RECEIVES:
+        return _partner_posted(ledger, rank, row)
+    met = ledger.meetings[row.communicator, row.number]
+    if all(member in met for member in row.group):
+        return True
+    others = any(member in met for member in row.group if member != rank)
+    root = row.root if row.root is not None else row.group[0]
+    if row.op in _FROM_ROOT:  # a tree: a child needs its root, a root needs children, not all at once
+        return others if rank == root else root in met
+    if row.op in _TO_ROOT:
+        return rank != root and others
+    return False
+
+
+def _partner_posted(ledger: Ledger, rank: int, row: Row) -> bool:
+    if row.peer is None:
+        return bool(ledger.waiting_for_any(row.communicator, rank, row.tag))
+    channel = channel_of(rank, row)
+    if row.op in SENDS:
+        open_to_any = any(r.end is None for r in ledger.from_any.get((row.communicator, row.peer, row.tag), ()))
+        return row.number in ledger.receives.get(channel, {}) or open_to_any or ledger.cut[row.peer]
+    return row.number in ledger.sends.get(channel, {}) or ledger.cut[row.peer]
+
+
+def _partners(row: Row, rank: int) -> tuple[int, ...]:
+    return (row.peer,) if row.peer is not None else tuple(m for m in row.group if m != rank)
+
+
+def _stand(ledger: Ledger, rank: int, row: Row) -> str:
+    absent = missing(ledger, rank, row)
+    what = {True: "to receive", False: "to send"}.get(row.op in SENDS, "") if _is_pair(row) else "to join"
+    verb = "wait() of " if row.asynchronous else ""
+    return (
+        f"rank {rank} waits in {verb}{words.call(row)} (its call {row.index}; {row.line}) "
+        f"for {words.ranks(absent)} {what}"
+    )
+
+
+def _is_pair(row: Row) -> bool:
+    return row.op in SENDS or row.op in RECEIVES
+
+
+def _advice(rows: list[Row]) -> str:
+    if all(row.op in SENDS for row in rows):
+        return "All send first. Let one receive first, or use isend (or batch_isend_irecv) and wait afterwards."
+    if all(row.op in RECEIVES for row in rows):
+        return "All receive first. Let one send first, or use irecv (or batch_isend_irecv) and wait afterwards."
+    if all(not _is_pair(row) for row in rows):
+        return "Every rank of a group must make the same calls in the same order."
+    return "Compare the order of the calls: what one rank waits for must come before the other one's own wait."
+
+
+def _awaited_message(rank: int, row: Row, missing: tuple[int, ...]) -> str:
+    verb = "has" if len(missing) == 1 else "have"
+    who = words.ranks(missing)
+    if row.op in SENDS:
+        rule = f"{who} {verb} returned and never received it."
+        advice = "Add the receive, or leave out the send."
+    elif row.op in RECEIVES:
+        rule = f"{who} {verb} returned and never sent it."
+        advice = "Add the send, or leave out the receive."
+    else:
+        rule = f"{who} {verb} returned and never called it."
+        every = "Every rank" if row.op in CREATIONS else "Every rank of the group"
+        advice = f"{every} must make this call: is it inside an if, or in a loop that is shorter there?"
+    return f"{words.full(rank, row)} is waiting in vain:\n    {rule}\n{advice}"
