@@ -15,7 +15,7 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
 from matplotlib.text import Text
 
 from mindlab.draw import labels, style
-from mindlab.draw.picture import canvas
+from mindlab.draw.picture import canvas, figure_of
 
 _LINE = 0.16
 """The height of one line of small text, in inches."""
@@ -41,9 +41,7 @@ class Board:
     @property
     def figure(self) -> Figure:
         """The figure that the card is in."""
-        figure = self.ax.get_figure(root=True)
-        assert figure is not None, "the axes are in no figure"
-        return figure
+        return figure_of(self.ax)
 
     def inset(self, x: float, y: float, width: float, height: float) -> Axes:
         """New Axes on the card, its upper left corner at (x, y), for another picture to draw on."""
@@ -147,8 +145,6 @@ def foot_height(lines: Sequence[str]) -> float:
 
 
 def _scale(ax: Axes, width: float, height: float) -> float:
-    figure = ax.get_figure(root=True)
-    assert figure is not None, "the axes are in no figure"
     box = ax.get_position()
-    across, down = figure.get_size_inches()
+    across, down = figure_of(ax).get_size_inches()
     return float(min(box.width * across / width, box.height * down / height))

@@ -188,7 +188,7 @@ def _draw_labels(ax: Axes, bars: Sequence[Bar]) -> int:
         if bar.event.label:
             begins.setdefault(bar.event.label, bar.start * _MS)
     left, right = ax.get_xlim()
-    per_char = (right - left) / (style.FULL_WIDTH - 1.4) * 0.058 * style.SMALL / 8
+    per_char = (right - left) / (style.FULL_WIDTH - 1.4) * 0.068 * style.SMALL / 8
     taken: list[float] = []
     for label, at in begins.items():
         level = next((i for i, until in enumerate(taken) if until < at), len(taken))

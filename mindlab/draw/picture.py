@@ -26,16 +26,14 @@ class Picture(Axes):
     def _repr_mimebundle_(
         self, include: object = None, exclude: object = None
     ) -> tuple[dict[str, str], dict[str, Any]]:
-        figure = self.get_figure(root=True)
-        assert figure is not None, "the picture was removed from its figure"
+        figure = figure_of(self)
         alt = alt_of(figure)
         data = {"image/svg+xml": svg(figure, alt), "text/plain": alt}
         return data, {"image/svg+xml": {"alt": alt}}
 
     def save(self, path: str | Path) -> Path:
         """The path, after the picture was written there (.svg with its alt text, .png, .pdf)."""
-        figure = self.get_figure(root=True)
-        assert figure is not None, "the picture was removed from its figure"
+        figure = figure_of(self)
         return save(figure, path, alt_of(figure))
 
 
@@ -46,6 +44,13 @@ def canvas(width: float = style.FULL_WIDTH, height: float = 4.0, cjk: str = "") 
         ax = figure.add_subplot(axes_class=Picture)
     assert isinstance(ax, Picture)
     return ax
+
+
+def figure_of(ax: Axes) -> Figure:
+    """The figure (never a subfigure) that an Axes is in."""
+    inside = ax.figure
+    assert inside is not None, "the axes were removed from their figure"
+    return inside.figure  # a Figure's own `figure` is itself, a SubFigure's is the Figure around it
 
 
 def describe(ax: Axes, text: str) -> None:
