@@ -35,7 +35,7 @@ def make(wanted: stamp.Stamp, image: dict[str, vendor.Package]) -> None:
         shutil.rmtree(VENV)
     stamp.write(VENV, wanted)  # before anything else lies there: an interruption is noticed
     nested = sys.prefix != sys.base_prefix
-    flags = ["--system-site-packages"] if image and (not nested or _sees_system()) else []
+    flags = ["--system-site-packages"] if image and not nested else []
     say(f"Python {platform.python_version()}, {platform.machine()}; {_describe(image)}")
     if subprocess.run([sys.executable, "-m", "venv", *flags, str(VENV)]).returncode:
         raise Refusal(f"`{sys.executable} -m venv` failed")
@@ -43,17 +43,20 @@ def make(wanted: stamp.Stamp, image: dict[str, vendor.Package]) -> None:
         _show_outer()
 
 
-def _sees_system() -> bool:
-    configuration = Path(sys.prefix, "pyvenv.cfg").read_text().lower()
-    return "include-system-site-packages = true" in configuration
-
-
 def _show_outer() -> None:
-    """Lets .venv see the environment that this Python runs in: of itself it would see only the system's."""
-    outer = [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
+    """Lets .venv see what this Python's environment sees: of itself it would see only the system's."""
     (own,) = VENV.glob("lib/python*/site-packages")
-    lines = [f"import site; site.addsitedir({path!r})" for path in outer if path.startswith(sys.prefix)]
-    (own / "mindlab_image.pth").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (own / "mindlab_image.pth").write_text("\n".join(outer_places(sys.path)) + "\n", encoding="utf-8")
+
+
+def outer_places(path: list[str]) -> list[str]:
+    """The entries of a Python's path that hold packages: not its standard library, not this folder.
+
+    As plain lines of a .pth file pip's isolated builds leave them out, as they must.
+    """
+    packages = ("site-packages", "dist-packages")
+    own = (sys.base_prefix, str(ROOT / "launch"))
+    return [each for each in path if each.endswith(packages) or not each.startswith(own)]
 
 
 def _describe(image: dict[str, vendor.Package]) -> str:
