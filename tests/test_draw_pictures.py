@@ -13,7 +13,7 @@ from matplotlib.colors import to_hex
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Polygon, Rectangle
 
 from mindlab import draw
-from mindlab.draw import labels, lanes, loglog, style, units
+from mindlab.draw import labels, lanes, loglog, matrix, style
 from mindlab.draw.picture import Picture, canvas
 
 
@@ -327,9 +327,10 @@ def test_chips_carry_the_rank_numbers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("nbytes", "said"),
-    [(96, "96 B"), (1536, "1.5 KiB"), (1 << 20, "1 MiB"), (1966080, "1.875 MiB"), (0, "0 B")],
+    ("nbytes", "unit", "said"),
+    [(96, "B", "96"), (1536, "KiB", "1.5"), (1 << 20, "MiB", "1"), (1966080, "MiB", "1.875"), (0, "B", "0")],
 )
-def test_sizes_are_written_in_binary_units(nbytes: int, said: str) -> None:
-    """Would catch 1 MiB written as 1 MB or 1.05 MB."""
-    assert units.size(nbytes) == said
+def test_a_matrix_is_written_in_binary_units(nbytes: int, unit: str, said: str) -> None:
+    """Would catch 1 MiB written as 1.05 (MB), and a unit so large that every cell is 0.00."""
+    scale, name = matrix._unit(nbytes)
+    assert (name, matrix._number(nbytes / scale)) == (unit, said)

@@ -10,10 +10,11 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.patches import Polygon
 
-from mindlab.draw import captions, labels, style, units
+from mindlab.draw import captions, labels, style
 from mindlab.draw.board import MARGIN, Board, foot_height, wrap
 from mindlab.draw.picture import describe
 from mindlab.draw.rounds import Joint, Move, Round, as_rounds, in_rounds
+from mindlab.predict import units
 from mindlab.trace.run import Run
 
 _CAPTION = 0.5

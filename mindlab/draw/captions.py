@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mindlab.draw import units
 from mindlab.draw.rounds import Joint, Move, Round
+from mindlab.predict import units
 
 _MOST_NAMED = 4
 

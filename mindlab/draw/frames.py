@@ -7,8 +7,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from mindlab.draw import style, units
+from mindlab.draw import style
 from mindlab.draw.rounds import Joint, Move, Round
+from mindlab.predict import units
 
 Got = Mapping[int, Mapping[int, int]]
 """Receiver -> sender -> bytes received up to and including this step."""

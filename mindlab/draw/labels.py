@@ -43,7 +43,7 @@ _SAY: dict[str, tuple[str, str]] = {
     "seconds": ("time", "时间"),
     "median": ("median", "中位数"),
     "spread": ("slowest and fastest", "最慢与最快"),
-    "fit": ("α + β·n: α = {alpha}, 1/β = {rate} GB/s", "α + β·n:α = {alpha},1/β = {rate} GB/s"),
+    "fit": ("α + β·n: α = {alpha}, 1/β = {rate}", "α + β·n:α = {alpha},1/β = {rate}"),
     "latency": ("latency\ndominates", "延迟主导"),
     "bandwidth": ("bandwidth\ndominates", "带宽主导"),
     "knee": ("α/β = {size}", "α/β = {size}"),

@@ -10,10 +10,11 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch, Rectangle
 
-from mindlab.draw import labels, style, units
+from mindlab.draw import labels, style
 from mindlab.draw.board import wrap
 from mindlab.draw.picture import canvas, describe
 from mindlab.draw.rounds import matched
+from mindlab.predict import units
 from mindlab.trace.events import Event
 from mindlab.trace.run import Run
 

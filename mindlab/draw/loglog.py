@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
 
-from mindlab.draw import labels, style, units
+from mindlab.draw import labels, style
 from mindlab.draw.board import wrap
 from mindlab.draw.picture import canvas, describe
+from mindlab.predict import units
 
 
 class Point(NamedTuple):
@@ -159,13 +160,13 @@ def _draw_line(ax: Axes, line: Line, points: Sequence[Point], lang: str) -> None
 
 
 def _rate(beta: float) -> str:
-    return units.number(1e-9 / beta) if beta > 0 else "∞"
+    return units.rate(1 / beta) if beta > 0 else "∞"
 
 
 def _alt(points: Sequence[Point], line: Line | None, title: str, foot: str) -> str:
     parts = [title or "Time against message size, both axes logarithmic"]
     parts.append(", ".join(f"{units.size(p.nbytes)}: {units.duration(p.middle)}" for p in points))
     if line is not None:
-        fit = f"fit: {units.duration(line.alpha)} plus bytes at {_rate(line.beta)} GB/s"
+        fit = f"fit: {units.duration(line.alpha)} plus bytes at {_rate(line.beta)}"
         parts.append(f"{fit}; the two are equal at {units.size(line.knee)}" if line.beta > 0 else fit)
     return ". ".join([*parts, foot.replace("\n", " ")]) + "."

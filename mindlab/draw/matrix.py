@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
 
-from mindlab.draw import labels, style, units
+from mindlab.draw import labels, style
 from mindlab.draw.board import MARGIN, Board, foot_height, wrap
 from mindlab.draw.picture import describe
+from mindlab.predict import units
 from mindlab.trace.run import Run
 
 _HEAD = 0.92
@@ -89,7 +91,7 @@ def _draw(
     """One matrix: its name, the receivers on top, the senders at the left, the sums at the ends."""
     x, y = corner
     left, top = x + 0.62, y + _HEAD
-    scale, unit = units.size_unit(largest)
+    scale, unit = _unit(largest)
     shown = f"{panel.name} ({unit})" if panel.matrix is not None else panel.name
     board.text(left - 0.3, y + 0.1, shown, style.TITLE, ha="left", fontweight="bold")
     board.text(left - 0.3, y + 0.3, panel.by, style.SMALL, ha="left", color=style.FADED)
@@ -117,7 +119,7 @@ def _draw_cell(
         return
     ink = style.ink_on(fill) if nbytes else style.LINE
     few = size != _cell_size(9)
-    shown = units.number(nbytes / scale) if nbytes or few else "·"
+    shown = _number(nbytes / scale) if nbytes or few else "·"
     board.text(spot[0] + size / 2, spot[1] + size / 2, shown, _number_size(size), color=ink)
 
 
@@ -130,12 +132,8 @@ def _draw_sums(
     for i, (sent, received) in enumerate(zip(matrix.sum(axis=1), matrix.sum(axis=0), strict=True)):
         middle = (i + 0.5) * size
         look = {"color": style.INK, "fontweight": "bold"}
-        board.text(
-            left + edge + size / 2, top + middle, units.number(sent / scale), _number_size(size), **look
-        )
-        board.text(
-            left + middle, top + edge + 0.1, units.number(received / scale), _number_size(size), **look
-        )
+        board.text(left + edge + size / 2, top + middle, _number(sent / scale), _number_size(size), **look)
+        board.text(left + middle, top + edge + 0.1, _number(received / scale), _number_size(size), **look)
     board.text(left + edge + size / 2, top - 0.17, labels.say("sent", lang), style.SMALL)
     board.text(left - 0.06, top + edge + 0.1, labels.say("received", lang), style.SMALL, ha="right")
 
@@ -145,6 +143,17 @@ def _draw_reason(board: Board, reason: str, corner: tuple[float, float], side: f
     lines = wrap(reason, side - 0.2, style.TEXT)
     for i, line in enumerate(lines):
         board.text(corner[0] + 0.1, corner[1] + 0.2 + 0.18 * i, line, style.TEXT, ha="left")
+
+
+def _unit(largest: float) -> tuple[int, str]:
+    """The largest binary unit not above a size: (bytes in it, its name)."""
+    power = min(3, max(0, int(math.log2(largest)) // 10)) if largest >= 1 else 0
+    return 1 << (10 * power), ("B", "KiB", "MiB", "GiB")[power]
+
+
+def _number(value: float) -> str:
+    """A cell's number, at most five characters wide: "256", "1.875", "0.031"."""
+    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}" if abs(value) >= 1 else f"{value:.2g}"
 
 
 def _number_size(size: float) -> float:
