@@ -69,7 +69,7 @@ def _causes_by_ranks(ranks: int) -> list[tuple[float, str]]:
         (2 / p, f"2/p = {2 / p:.3g}: the prediction is (p-1)·D, a whole tensor a step; in chunks it is "
                 "2(p-1)/p·D."),
         (p, f"p = {p}: is the measured number the total of all ranks, or the prediction made from one rank's "
-            "shard (D is the full tensor)?"),
+            "shard (D is the full tensor)? Or does the whole tensor travel where one chunk of p would do?"),
         (1 / p, f"1/p = {1 / p:.3g}: is the prediction the total of all ranks, where one rank's bytes are "
                 "measured?"),
         (p / (p - 1), f"p/(p-1) = {p / (p - 1):.3g}: does a rank also send its own part, which can stay?"),

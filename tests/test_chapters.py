@@ -1,0 +1,138 @@
+"""The chapters as a reader meets them: both editions run, the skeleton is kept, the checks reject what is wrong."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+import mindlab as ml
+from mindlab.book import runner
+from mindlab.book.editions import Edition, code_of
+from mindlab.book.source import Chapter, read_chapter
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCES = ROOT / "notebooks" / "src"
+CHAPTERS = sorted(path.stem for path in SOURCES.glob("[0-9][0-9]_*.md"))
+SKELETON = (
+    "0 What you will be able to decide",
+    "1 The one-card version",
+    "2 Guess",
+    "3 Run it for real",
+    "4 Formula against bytes",
+    "5 Tempting but wrong",
+    "6 Exercises",
+    "7 Case files",
+    "8 What it costs",
+    "9 Recall",
+    "10 When to use which",
+)
+
+
+@cache
+def chapter(name: str) -> Chapter:
+    return read_chapter(SOURCES / f"{name}.md")
+
+
+def code(name: str, edition: str = "solutions") -> list[str]:
+    """The code of a chapter's cells in one edition."""
+    return [code_of(cell, Edition("en", edition)) for cell in chapter(name).code_cells]
+
+
+def execute(out: Path, edition: str, *chapters: str, **parameters: int) -> dict[str, Any]:
+    """The report of a run, by chapter, with the executed notebook under "notebook"."""
+    given = tuple(f"{name}={value}" for name, value in parameters.items())
+    wanted = runner.Wanted(out=out, chapters=chapters, parameters=given, edition=edition)
+    runner.run(ROOT, wanted)
+    rows = json.loads((out / "report.json").read_text())["chapters"]
+    return {row["chapter"]: {**row, "notebook": out / f"{row['chapter']}.ipynb"} for row in rows}
+
+
+@pytest.fixture(scope="module")
+def solved(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return execute(tmp_path_factory.mktemp("solved"), "solutions", "00", "01")
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return execute(tmp_path_factory.mktemp("opened"), "exercises", "00", "01")
+
+
+def verdicts(path: Path) -> list[dict[str, Any]]:
+    """Every check that an executed notebook shows."""
+    cells = nbformat.read(path, as_version=4).cells
+    data = [output.get("data", {}) for cell in cells for output in cell.get("outputs", [])]
+    return [row["application/vnd.mindlab.check+json"] for row in data if "application/vnd.mindlab.check+json" in row]
+
+
+@pytest.mark.parametrize("name", ["00_start_here", "01_collectives"])
+def test_the_solved_chapter_passes_every_check(solved: dict[str, Any], name: str) -> None:
+    """Would catch a cell that fails, a check that fails, and one that judged nothing where it should."""
+    row = solved[name]
+    assert row["status"] == "passed", row["error"]
+    unjudged = [check["claim"] for check in verdicts(row["notebook"]) if check["passed"] is None]
+    assert all(re.search(r"two ranks|p = 2|one rank", claim) for claim in unjudged), unjudged
+    assert len(row["checks"]) > (5 if name.startswith("00") else 50)
+
+
+@pytest.mark.parametrize("name", ["00_start_here", "01_collectives"])
+def test_the_open_chapter_runs_to_its_end_unanswered(opened: dict[str, Any], name: str) -> None:
+    """Would catch a stub that breaks a later cell, and an empty answer that passes or fails."""
+    row = opened[name]
+    assert row["status"] == "passed", row["error"]
+    shown = verdicts(row["notebook"])
+    open_ones = [check for check in shown if check["verdict"] == "not answered yet"]
+    asked = [c for c in shown if re.match(r"guess|exercise|case 2:? (what|repaired)|case 3 repaired|the relay: bytes", c["claim"])]
+    assert asked and all(check in open_ones for check in asked), [c["claim"] for c in asked if c not in open_ones]
+
+
+def test_three_ranks_and_a_small_tensor_work_too(tmp_path: Path) -> None:
+    """Would catch a chapter that is right for its default parameters only."""
+    row = execute(tmp_path, "solutions", "01", ranks=3, numel=1680)["01_collectives"]
+    assert row["status"] == "passed", row["error"]
+
+
+def test_every_chapter_keeps_the_skeleton() -> None:
+    """Would catch a chapter without its guess, its wrong turns or its case file. Chapter 00 teaches no method."""
+    for name in CHAPTERS[1:]:
+        prose = "\n".join(cell.text for cell in chapter(name).cells if cell.kind == "prose")
+        found = re.findall(r"^## (\d.*)$", prose, re.MULTILINE)
+        assert tuple(found) == SKELETON, name
+
+
+def test_every_cell_is_short_and_explained() -> None:
+    """Would catch a cell of more than 20 lines, and code in a row without a sentence between."""
+    for name in CHAPTERS:
+        cells = chapter(name).cells
+        for cell in (cell for cell in cells if cell.kind == "code"):
+            lines = [line for line in cell.text.splitlines() if line.strip() and "SOLUTION" not in line]
+            assert len(lines) <= 20, f"{name}, line {cell.line}: {len(lines)} lines"
+            assert max(map(len, lines)) <= 110, f"{name}, line {cell.line}: a line is too long"
+        kinds = "".join("c" if cell.kind == "code" else "p" for cell in cells)
+        assert "cccc" not in kinds, f"{name}: four code cells in a row"
+
+
+def test_shown_code_is_the_packages_code() -> None:
+    """Would catch a cell that shows another algorithm than the package runs."""
+    package = [ast.parse(path.read_text()) for path in (ROOT / "mindlab").rglob("*.py")]
+    known = {ast.dump(node) for tree in package for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    for name in CHAPTERS:
+        for cell in chapter(name).code_cells:
+            if "shown" in cell.tags:
+                assert all(ast.dump(node) in known for node in ast.parse(cell.text).body), cell.line
+
+
+def test_every_formula_of_chapter_1_stood_in_a_check_that_ran(solved: dict[str, Any]) -> None:
+    """Would catch a formula in the prose that nobody held against a run."""
+    ran = [c["formula"] for c in verdicts(solved["01_collectives"]["notebook"]) if c["formula"]]
+    ran += [c["formula"] for c in verdicts(solved["01_collectives"]["notebook"]) if c["formula"]]
+    plain = re.sub(r"\\[,;]|\s", "", " ".join(ran))
+    for formula in (r"2\frac{p-1}{p}D", r"\frac{p-1}{p}D", r"2(p-1)", r"\lceil\log_2p\rceil"):
+        assert formula in plain, formula
