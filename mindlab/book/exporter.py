@@ -9,7 +9,7 @@ from typing import Any
 
 from jinja2 import Template
 
-from mindlab.book import inspection, notebook_file, printing, report
+from mindlab.book import inspection, notebook_file, printing, report, report_page
 from mindlab.book.assets import Assets
 from mindlab.book.editions import Edition
 from mindlab.book.pages import HERE, WORDS, Leaf, as_html, as_markdown, first_heading, page_of
@@ -94,8 +94,7 @@ def _html(
     out.mkdir(exist_ok=True)
     assets = Assets(root, out, ".html", frozenset(leaf.name for leaf in leaves))
     shutil.copyfile(HERE / "style.css", out / "style.css")
-    if (source / "report.html").exists():
-        shutil.copyfile(source / "report.html", out / "report.html")
+    (out / "report.html").write_text(report_page.as_html(made, suffix=".html"), encoding="utf-8")
     (out / "index.html").write_text(_index(leaves, made, "html"), encoding="utf-8")
     paths = [out / "index.html"]
     for leaf, page in _paged(leaves, made):

@@ -10,6 +10,7 @@ _LINK = re.compile(
 )
 _ATTRIBUTE = re.compile(r"(?P<head><[^<>]*\b(?:src|href)=\")(?P<target>[^\"]+)(?P<tail>\")")
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
+_SPAN = re.compile(r"(`+[^`]+`+)")
 _ELSEWHERE = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:|/|#")
 
 
@@ -38,10 +39,18 @@ def chapter_of(target: str) -> str:
 
 
 def _line(line: str, change: Callable[[str], str]) -> str:
-    def changed(match: re.Match[str]) -> str:
-        # A picture inside a link's text is a link of its own.
-        inside = match["head"].removesuffix("](").partition("[")
-        head = inside[0] + inside[1] + _LINK.sub(changed, inside[2]) + "]("
-        return head + change(match["target"]) + match["tail"]
+    """One line with its targets changed, but for those inside `code`."""
+    parts = _SPAN.split(line)
+    return "".join(part if index % 2 else _prose(part, change) for index, part in enumerate(parts))
 
-    return _ATTRIBUTE.sub(changed, _LINK.sub(changed, line))
+
+def _prose(text: str, change: Callable[[str], str]) -> str:
+    def link(match: re.Match[str]) -> str:
+        # A picture inside a link's text is a link of its own.
+        mark, bracket, words = match["head"].removesuffix("](").partition("[")
+        return mark + bracket + _LINK.sub(link, words) + "](" + change(match["target"]) + match["tail"]
+
+    def attribute(match: re.Match[str]) -> str:
+        return match["head"] + change(match["target"]) + match["tail"]
+
+    return _ATTRIBUTE.sub(attribute, _LINK.sub(link, text))

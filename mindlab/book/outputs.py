@@ -40,12 +40,14 @@ _ARIA = re.compile(r"<svg[^>]*\baria-label=\"(?P<alt>[^\"]+)\"")
 def settle(notebook: NotebookNode, chapter: str, order: tuple[str, ...], assets: Assets) -> None:
     """Leaves each output in one form, pictures as files. What is wrong becomes a finding of `assets`."""
     notebook.metadata.pop("widgets", None)
+    idle = [cell for cell in notebook.cells if is_executable(cell) and cell.execution_count is None]
+    if idle:
+        rest = f", nor were {len(idle) - 1} after it" if idle[1:] else ""
+        assets.found.append(f"{chapter}, {place(notebook, idle[0])}: was not executed{rest}")
     for cell in notebook.cells:
         if cell.cell_type != "code":
             continue
         where = f"{chapter}, {place(notebook, cell)}"
-        if is_executable(cell) and cell.execution_count is None:
-            assets.found.append(f"{where}: was not executed")
         kept = [_settled(output, chapter, where, order, assets) for output in cell.outputs]
         cell.outputs = [output for output in kept if output is not None]
         if SKIPPED in tags(cell):

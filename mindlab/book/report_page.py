@@ -11,8 +11,11 @@ from mindlab.book.report import Report, provenance, tally
 STYLE = Path(__file__).with_name("style.css")
 
 
-def as_html(report: Report) -> str:
-    """The text of report.html: the verdict, one line a chapter, then what each chapter checked."""
+def as_html(report: Report, *, suffix: str = ".ipynb") -> str:
+    """The text of report.html: the verdict, one line a chapter, then what each chapter checked.
+
+    `suffix` is that of the chapters that lie beside it.
+    """
     chapters = report["chapters"]
     return f"""<!doctype html>
 <html lang="en" class="report"><head><meta charset="utf-8"><title>{_verdict(report)[0]} · MindLab</title>
@@ -23,7 +26,7 @@ def as_html(report: Report) -> str:
 <div class="wide"><table class="list">
 <thead><tr><th>Chapter</th><th>Status</th><th>Checks</th><th class="number">Seconds</th></tr></thead>
 <tbody>{"".join(_line(chapter) for chapter in chapters)}</tbody></table></div>
-{"".join(_section(chapter) for chapter in chapters)}</main>
+{"".join(_section(chapter, suffix) for chapter in chapters)}</main>
 <footer class="end">{html.escape(provenance(report))}</footer></body></html>
 """
 
@@ -65,10 +68,10 @@ def _line(chapter: dict[str, Any]) -> str:
     )
 
 
-def _section(chapter: dict[str, Any]) -> str:
+def _section(chapter: dict[str, Any], suffix: str) -> str:
     name = html.escape(chapter["chapter"])
     kind = html.escape(f"{chapter['language']}, {chapter['edition']}, {chapter['seconds']:.1f} s")
-    notebook = f'<a href="{name}.ipynb">{name}</a>'
+    notebook = f'<a href="{name}{suffix}">{name}</a>'
     error = f'<pre class="trouble">{html.escape(chapter["error"])}</pre>' if chapter["error"] else ""
     return (
         f'<h2 id="{name}">{notebook} {badge(chapter["status"] == "passed", text=chapter["status"])}'
