@@ -161,6 +161,8 @@ def _list(text: str, like: list[Any]) -> list[Any]:
 
 def _item(item: Any, like: Any) -> Any:
     if isinstance(item, list):
+        if like is not None and not isinstance(like, list):
+            raise ValueError
         inner = like[0] if isinstance(like, list) and like else None
         return [_item(part, inner) for part in item]
     if not isinstance(item, str) or isinstance(like, list):
