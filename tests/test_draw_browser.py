@@ -1,4 +1,4 @@
-"""The player in a real browser: the script steps, the keys work, two equal players do not disturb each other."""
+"""The player in a real browser: the script steps, the keys work, two equal players stay apart."""
 
 import re
 import shutil
@@ -41,7 +41,7 @@ def opened(page: Path, tmp_path: Path) -> str:
 
 
 def test_buttons_keys_and_slider_step_one_player_only(tmp_path: Path) -> None:
-    """Would catch a script error, a step past the ends, two frames at once, and a neighbour that steps too."""
+    """Would catch a script error, a step past the ends, two frames at once, a neighbour that steps too."""
     body = draw.play(made.ring_run(4)).html()
     page = tmp_path / "page.html"
     page.write_text(f"<!doctype html><meta charset=utf-8><body>{body}{body}{PROBE}", encoding="utf-8")

@@ -332,5 +332,5 @@ def test_chips_carry_the_rank_numbers() -> None:
 )
 def test_a_matrix_is_written_in_binary_units(nbytes: int, unit: str, said: str) -> None:
     """Would catch 1 MiB written as 1.05 (MB), and a unit so large that every cell is 0.00."""
-    scale, name = matrix._unit(nbytes)
-    assert (name, matrix._number(nbytes / scale)) == (unit, said)
+    look = matrix._Look(0.5, 4, nbytes, "en")
+    assert (look.unit[1], look.number(nbytes)) == (unit, said)

@@ -78,7 +78,7 @@ class Board:
         """A rectangle in the colour (and hatch) of a rank."""
         return self.cell(x, y, width, height, facecolor=style.colour(rank), hatch=style.hatch(rank), **kwargs)
 
-    def chip(self, rank: int, x: float, y: float, size: float = 0.3, text: str | None = None) -> None:
+    def chip(self, rank: int, x: float, y: float, size: float = 0.3) -> None:
         """The sign of a rank: a rounded square in its colour, with its number, centred on (x, y)."""
         fill = style.colour(rank)
         box = f"round,pad=0,rounding_size={size * 0.22}"
@@ -90,10 +90,11 @@ class Board:
             "hatch": style.hatch(rank),
         }
         self.ax.add_patch(FancyBboxPatch((left, top), size, size, boxstyle=box, **look))
-        self.on_fill(x, y, str(rank) if text is None else text, fill, min(style.TITLE, size * 34), rank)
+        self.on_fill(x, y, str(rank), min(style.TITLE, size * 34), rank)
 
-    def on_fill(self, x: float, y: float, text: str, fill: str, size: float, rank: int = 0) -> Text:
-        """Text on a coloured area; over a hatch it gets a plain ground."""
+    def on_fill(self, x: float, y: float, text: str, size: float, rank: int) -> Text:
+        """Text on the colour of a rank; over a hatch it gets a plain ground."""
+        fill = style.colour(rank)
         ground = {"boxstyle": "round,pad=0.12", "facecolor": fill, "edgecolor": "none"}
         bbox = ground if style.hatch(rank) else None
         return self.text(x, y, text, size, color=style.ink_on(fill), bbox=bbox, fontweight="bold")

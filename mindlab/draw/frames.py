@@ -62,11 +62,10 @@ def frame(one: Round, stage: Stage, got: Got, most: int, label: str) -> str:
 FONTS = style.FONT_STACK.replace('"', "'")
 
 
-def text(x: float, y: float, said: str, size: float, fill: str = style.INK, extra: str = "") -> str:
+def text(x: float, y: float, said: str, size: float, *, fill: str = style.INK, extra: str = "") -> str:
     """An SVG text, centred on x unless `extra` says otherwise."""
-    return (
-        f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size:g}" fill="{fill}"{extra}>{html.escape(said)}</text>'
-    )
+    ink = "" if fill == style.INK else f' fill="{fill}"'
+    return f'<text x="{x:.0f}" y="{y:.0f}" font-size="{size:g}"{ink}{extra}>{html.escape(said)}</text>'
 
 
 def _rank(rank: int, stage: Stage) -> str:
@@ -78,14 +77,16 @@ def _rank(rank: int, stage: Stage) -> str:
         a, b, c, d = left + 2, top + 2, left + side - 2, top + side - 2
         cuts = (0.2 * side, 0.4 * side)
         lines = "".join(
-            f"M{a:.1f} {b + k:.1f}L{a + k:.1f} {b:.1f}M{c:.1f} {d - k:.1f}L{c - k:.1f} {d:.1f}" for k in cuts
+            f"M{a:.0f} {b + k:.0f}L{a + k:.0f} {b:.0f}M{c:.0f} {d - k:.0f}L{c - k:.0f} {d:.0f}" for k in cuts
         )
         strokes = f'<path d="{lines}" stroke="{style.INK}" stroke-width="1.2"/>'
     box = (
-        f'<rect x="{left:.1f}" y="{top:.1f}" width="{side:g}" height="{side:g}" rx="8" '
+        f'<rect x="{left:.0f}" y="{top:.0f}" width="{side:g}" height="{side:g}" rx="8" '
         f'fill="{fill}" stroke="{style.INK}"/>'
     )
-    number = text(x, y + side * 0.14, str(rank), side * 0.42, style.ink_on(fill), ' font-weight="bold"')
+    number = text(
+        x, y + side * 0.14, str(rank), side * 0.42, fill=style.ink_on(fill), extra=' font-weight="bold"'
+    )
     return box + strokes + number
 
 
@@ -96,30 +97,26 @@ def _meter(rank: int, stage: Stage, got: Mapping[int, int], most: int) -> str:
     x, y = stage.at(rank)
     wide, left, top = stage.box + 8, x - stage.box / 2 - 4, y + stage.box / 2 + 3
     edge = (
-        f'<rect x="{left:.1f}" y="{top:.1f}" width="{wide:g}" height="7" fill="{style.PAPER}" '
+        f'<rect x="{left:.0f}" y="{top:.0f}" width="{wide:g}" height="7" fill="{style.PAPER}" '
         f'stroke="{style.FADED}" stroke-width="0.8"/>'
     )
     parts, at = [edge], left
     for source, nbytes in sorted(got.items()):
         span = wide * nbytes / most
         parts.append(
-            f'<rect x="{at:.1f}" y="{top:.1f}" width="{span:.1f}" height="7" fill="{style.colour(source)}"/>'
+            f'<rect x="{at:.1f}" y="{top:.0f}" width="{span:.1f}" height="7" fill="{style.colour(source)}"/>'
         )
         at += span
     total = sum(got.values())
-    return "".join(parts) + text(x, top + 17, units.size(total) if total else "0", 9.5, style.FADED)
+    return "".join(parts) + text(x, top + 17, units.size(total) if total else "0", 9.5, fill=style.FADED)
 
 
 def _transfers(moves: Sequence[Move], stage: Stage) -> list[str]:
     pairs = {(move.source, move.target) for move in moves}
     crowded = len(moves) > 24
     alike = len({(move.nbytes, move.name) for move in moves}) <= 1
-    return [
-        _transfer(
-            move, stage, (move.target, move.source) in pairs, crowded, not alike and len(moves) <= stage.ranks
-        )
-        for move in moves
-    ]
+    named = not alike and len(moves) <= stage.ranks
+    return [_transfer(m, stage, (m.target, m.source) in pairs, crowded, named) for m in moves]
 
 
 def _transfer(move: Move, stage: Stage, both: bool, crowded: bool, named: bool) -> str:
@@ -129,23 +126,27 @@ def _transfer(move: Move, stage: Stage, both: bool, crowded: bool, named: bool) 
     ux, uy = (x1 - x0) / length, (y1 - y0) / length
     aside = 7.0 if both else 0.0
     leave, reach = _clear(stage, ux, uy), _clear(stage, -ux, -uy)
-    x0, y0 = x0 + ux * leave - uy * aside, y0 + uy * leave + ux * aside
-    x1, y1 = x1 - ux * reach - uy * aside, y1 - uy * reach + ux * aside
+    start = (x0 + ux * leave - uy * aside, y0 + uy * leave + ux * aside)
+    end = (x1 - ux * reach - uy * aside, y1 - uy * reach + ux * aside)
     fill = style.colour(move.source)
-    head = 5.0 if crowded else 9.0
-    bx, by = x1 - ux * head, y1 - uy * head
-    wx, wy = uy * head / 2, ux * head / 2
-    tip = f"{x1:.1f},{y1:.1f} {bx - wx:.1f},{by + wy:.1f} {bx + wx:.1f},{by - wy:.1f}"
-    line = f'x1="{x0:.1f}" y1="{y0:.1f}" x2="{bx:.1f}" y2="{by:.1f}"'
     if crowded:
-        return f'<line {line} stroke="{fill}" stroke-width="1"/><polygon points="{tip}" fill="{fill}"/>'
-    arrow = (
-        f'<line {line} stroke="{style.INK}" stroke-width="4.4"/>'
-        f'<line {line} stroke="{fill}" stroke-width="3"/>'
-        f'<polygon points="{tip}" fill="{fill}" stroke="{style.INK}" stroke-width="0.8"/>'
-    )
+        return _arrow(start, end, 1.0, 6.0, f'fill="{fill}"')
     words = (move.name or units.size(move.nbytes)) if named or move.name else ""
-    return arrow + _piece((x0, y0), (bx, by), fill, words)
+    arrow = _arrow(start, end, 4.0, 10.0, f'fill="{fill}" stroke="{style.INK}" stroke-width="0.8"')
+    return arrow + _piece(start, end, fill, words)
+
+
+def _arrow(start: tuple[float, float], end: tuple[float, float], thick: float, head: float, look: str) -> str:
+    """An arrow as one outline: a shaft `thick` pixels wide, and a head as long and as wide as `head`."""
+    length = math.dist(start, end)
+    ux, uy = (end[0] - start[0]) / length, (end[1] - start[1]) / length
+    neck = (end[0] - ux * head, end[1] - uy * head)
+    corners = [
+        *((start, thick / 2), (neck, thick / 2), (neck, head / 2)),
+        *((end, 0.0), (neck, -head / 2), (neck, -thick / 2), (start, -thick / 2)),
+    ]
+    points = " ".join(f"{x - uy * off:.1f},{y + ux * off:.1f}" for (x, y), off in corners)
+    return f'<polygon points="{points}" {look}/>'
 
 
 def _clear(stage: Stage, ux: float, uy: float) -> float:
@@ -164,7 +165,7 @@ def _piece(start: tuple[float, float], end: tuple[float, float], fill: str, word
         f'<rect x="{x - wide / 2:.1f}" y="{y - 7.5:.1f}" width="{wide:.1f}" height="15" rx="3" '
         f'fill="{fill}" stroke="{style.INK}" stroke-width="1.2"/>'
     )
-    said = text(x, y + 3.5, words, 9.5, style.ink_on(fill)) if words else ""
+    said = text(x, y + 3.5, words, 9.5, fill=style.ink_on(fill)) if words else ""
     return f'<g class="mk" style="--dx:{start[0] - x:.0f}px;--dy:{start[1] - y:.0f}px">{shape}{said}</g>'
 
 

@@ -226,7 +226,7 @@ def _draw_around(ax: Axes, run: Run, bars: dict[int, Bar], words: tuple[str, int
 def _foot(run: Run, shown: int, lang: str) -> list[str]:
     how = labels.say("modelled" if run.seconds.provenance == "modelled" else "timed", lang)
     thinned = [labels.say("longest", lang, shown=shown, total=len(run.events))]
-    return [*(thinned if shown < len(run.events) else []), f"{how} · {run.provenance}"]
+    return [*(thinned if shown < len(run.events) else []), *run.notes, f"{how} · {run.provenance}"]
 
 
 def _alt(run: Run, title: str, shown: int) -> str:

@@ -28,6 +28,32 @@ class _Panel:
     reason: str = ""
 
 
+@dataclass(frozen=True)
+class _Look:
+    """What both matrices share: the side of a cell in inches, the largest value, the language."""
+
+    size: float
+    ranks: int
+    largest: float
+    lang: str
+
+    @property
+    def unit(self) -> tuple[int, str]:
+        """The largest binary unit not above the largest value: (bytes in it, its name)."""
+        power = min(3, max(0, int(math.log2(self.largest)) // 10)) if self.largest >= 1 else 0
+        return 1 << (10 * power), ("B", "KiB", "MiB", "GiB")[power]
+
+    @property
+    def points(self) -> float:
+        """The size of the numbers."""
+        return style.TEXT if self.ranks <= 4 else style.TINY
+
+    def number(self, nbytes: float) -> str:
+        """A cell's number, at most five characters wide: "256", "1.875", "0.031"."""
+        value = nbytes / self.unit[0]
+        return f"{value:.0f}" if value >= 1000 else f"{value:.4g}" if value >= 1 else f"{value:.2g}"
+
+
 def traffic(run: Run, ax: Axes | None = None, *, title: str = "", language: str | None = None) -> Axes:
     """The Axes with two p x p matrices: bytes counted from the calls, and payload on the wire.
 
@@ -49,10 +75,10 @@ def traffic(run: Run, ax: Axes | None = None, *, title: str = "", language: str 
     if title:
         board.title(title)
     largest = max((float(p.matrix.max()) for p in panels if p.matrix is not None), default=0.0)
+    look = _Look(size, run.ranks, largest, lang)
     for i, panel in enumerate(panels):
         x = (width / 2) * i + (width / 2 - span) / 2 if side_by_side else (width - span) / 2
-        y = top if side_by_side else top + i * tall
-        _draw(board, panel, (x, y), size, run.ranks, largest, lang)
+        _draw(board, panel, (x, top if side_by_side else top + i * tall), look)
     board.foot(foot)
     describe(board.ax, _alt(run, panels, title))
     return board.ax
@@ -79,63 +105,50 @@ def _cell_size(ranks: int) -> float:
     return 0.6 if ranks <= 4 else 0.36 if ranks <= 8 else 0.38
 
 
-def _draw(
-    board: Board,
-    panel: _Panel,
-    corner: tuple[float, float],
-    size: float,
-    ranks: int,
-    largest: float,
-    lang: str,
-) -> None:
+def _draw(board: Board, panel: _Panel, corner: tuple[float, float], look: _Look) -> None:
     """One matrix: its name, the receivers on top, the senders at the left, the sums at the ends."""
-    x, y = corner
+    (x, y), size, ranks = corner, look.size, look.ranks
     left, top = x + 0.62, y + _HEAD
-    scale, unit = _unit(largest)
-    shown = f"{panel.name} ({unit})" if panel.matrix is not None else panel.name
+    shown = f"{panel.name} ({look.unit[1]})" if panel.matrix is not None else panel.name
     board.text(left - 0.3, y + 0.1, shown, style.TITLE, ha="left", fontweight="bold")
     board.text(left - 0.3, y + 0.3, panel.by, style.SMALL, ha="left", color=style.FADED)
     if panel.matrix is None:
         _draw_reason(board, panel.reason, (left - 0.3, y + 0.5), size * (ranks + 1) + 0.3)
         return
-    board.text(left + size * ranks / 2, y + 0.5, labels.say("to", lang), style.SMALL)
-    board.text(x + 0.08, top + size * ranks / 2, labels.say("from", lang), style.SMALL, rotation=90)
+    board.text(left + size * ranks / 2, y + 0.5, labels.say("to", look.lang), style.SMALL)
+    board.text(x + 0.08, top + size * ranks / 2, labels.say("from", look.lang), style.SMALL, rotation=90)
     for rank in range(ranks):
         board.chip(rank, left + (rank + 0.5) * size, top - 0.17, 0.24)
         board.chip(rank, left - 0.2, top + (rank + 0.5) * size, 0.24)
     for (s, r), nbytes in np.ndenumerate(panel.matrix):
-        spot = (left + r * size, top + s * size)
-        _draw_cell(board, spot, size, float(nbytes), largest, scale, own=s == r)
-    _draw_sums(board, panel.matrix, (left, top), size, scale, lang)
+        _draw_cell(board, (left + r * size, top + s * size), float(nbytes), s == r, look)
+    _draw_sums(board, panel.matrix, (left, top), look)
 
 
-def _draw_cell(
-    board: Board, spot: tuple[float, float], size: float, nbytes: float, largest: float, scale: int, own: bool
-) -> None:
-    grey = 1.0 - 0.72 * (nbytes / largest if largest else 0.0)
-    fill = f"#{round(grey * 255):02x}" + f"{round(grey * 255):02x}" * 2
-    board.cell(*spot, size, size, facecolor=style.EMPTY if own and not nbytes else fill, edgecolor=style.GRID)
-    if own and not nbytes:
+def _draw_cell(board: Board, spot: tuple[float, float], nbytes: float, own: bool, look: _Look) -> None:
+    """A grey cell with its number; on the diagonal, where nobody sends, an empty one."""
+    level = round(255 * (1.0 - 0.72 * (nbytes / look.largest if look.largest else 0.0)))
+    empty = own and not nbytes
+    fill = style.EMPTY if empty else f"#{level:02x}{level:02x}{level:02x}"
+    board.cell(*spot, look.size, look.size, facecolor=fill, edgecolor=style.GRID)
+    if empty:
         return
     ink = style.ink_on(fill) if nbytes else style.LINE
-    few = size != _cell_size(9)
-    shown = _number(nbytes / scale) if nbytes or few else "·"
-    board.text(spot[0] + size / 2, spot[1] + size / 2, shown, _number_size(size), color=ink)
+    shown = look.number(nbytes) if nbytes or look.ranks <= 8 else "·"
+    board.text(spot[0] + look.size / 2, spot[1] + look.size / 2, shown, look.points, color=ink)
 
 
-def _draw_sums(
-    board: Board, matrix: np.ndarray, corner: tuple[float, float], size: float, scale: int, lang: str
-) -> None:
+def _draw_sums(board: Board, matrix: np.ndarray, corner: tuple[float, float], look: _Look) -> None:
+    """What each rank sent at the right end of its row, what it received below its column."""
     left, top = corner
-    ranks = len(matrix)
-    edge = ranks * size + 0.08
+    edge = look.ranks * look.size + 0.08
+    across, below = left + edge + look.size / 2, top + edge + 0.1
     for i, (sent, received) in enumerate(zip(matrix.sum(axis=1), matrix.sum(axis=0), strict=True)):
-        middle = (i + 0.5) * size
-        look = {"color": style.INK, "fontweight": "bold"}
-        board.text(left + edge + size / 2, top + middle, _number(sent / scale), _number_size(size), **look)
-        board.text(left + middle, top + edge + 0.1, _number(received / scale), _number_size(size), **look)
-    board.text(left + edge + size / 2, top - 0.17, labels.say("sent", lang), style.SMALL)
-    board.text(left - 0.06, top + edge + 0.1, labels.say("received", lang), style.SMALL, ha="right")
+        middle = (i + 0.5) * look.size
+        board.text(across, top + middle, look.number(sent), look.points, fontweight="bold")
+        board.text(left + middle, below, look.number(received), look.points, fontweight="bold")
+    board.text(across, top - 0.17, labels.say("sent", look.lang), style.SMALL)
+    board.text(left - 0.06, below, labels.say("received", look.lang), style.SMALL, ha="right")
 
 
 def _draw_reason(board: Board, reason: str, corner: tuple[float, float], side: float) -> None:
@@ -143,21 +156,6 @@ def _draw_reason(board: Board, reason: str, corner: tuple[float, float], side: f
     lines = wrap(reason, side - 0.2, style.TEXT)
     for i, line in enumerate(lines):
         board.text(corner[0] + 0.1, corner[1] + 0.2 + 0.18 * i, line, style.TEXT, ha="left")
-
-
-def _unit(largest: float) -> tuple[int, str]:
-    """The largest binary unit not above a size: (bytes in it, its name)."""
-    power = min(3, max(0, int(math.log2(largest)) // 10)) if largest >= 1 else 0
-    return 1 << (10 * power), ("B", "KiB", "MiB", "GiB")[power]
-
-
-def _number(value: float) -> str:
-    """A cell's number, at most five characters wide: "256", "1.875", "0.031"."""
-    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}" if abs(value) >= 1 else f"{value:.2g}"
-
-
-def _number_size(size: float) -> float:
-    return style.TEXT if size > 0.5 else style.TINY
 
 
 def _foot(run: Run, lang: str) -> list[str]:
@@ -169,7 +167,7 @@ def _foot(run: Run, lang: str) -> list[str]:
         framing = "" if apart is None else labels.say("framing", lang, size=units.size(float(apart.sum())))
         parts = [run.wire.source, framing, run.wire.note]
         lines.append(f"{labels.say('wire', lang)}: " + "; ".join(part for part in parts if part))
-    return [*lines, run.provenance]
+    return [*lines, *run.notes, run.provenance]
 
 
 def _alt(run: Run, panels: list[_Panel], title: str) -> str:

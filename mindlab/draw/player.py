@@ -171,7 +171,7 @@ def _strip(player: Player) -> str:
         below = y + tall * scale + 14
         parts += [text(x + 12, below + 14 * k, words, 11.5) for k, words in enumerate(said)]
     note = f"{len(shown)} / {len(player.frames)} · " if len(shown) < len(player.frames) else ""
-    parts.append(text(12, height - 10, note + player.line, 11, style.FADED))
+    parts.append(text(12, height - 10, note + player.line, 11, fill=style.FADED))
     alt = html.escape(player.alt)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_STRIP_WIDTH} {height}" '

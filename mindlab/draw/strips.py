@@ -122,7 +122,7 @@ def _draw_piece(board: Board, piece: Piece | None, spot: tuple[float, float], gr
         board.fill(*spot, wide, tall, sources[0])
         if size:
             middle = (spot[0] + wide / 2, spot[1] + tall / 2 + 0.01)
-            board.on_fill(*middle, _shown(piece), style.colour(sources[0]), size, sources[0])
+            board.on_fill(*middle, _shown(piece), size, sources[0])
         return
     board.cell(*spot, wide, tall)
     band = 0.36 * tall if sources else 0.0
