@@ -1,8 +1,7 @@
-"""What went over each of a process's TCP sockets, as the kernel counts it, and the rank x rank bytes from it.
+"""What went over each of a process's TCP sockets, as the kernel counts it; `meter` makes a matrix of it.
 
 Linux only, without privileges: `getsockopt(TCP_INFO)` on the process's own sockets (tcp(7); the fields are
-those of struct tcp_info in linux/tcp.h). A socket of one rank belongs to the socket of another whose two
-addresses are the same in the other order; a socket without such a partner (a store, a web page) is left out.
+those of struct tcp_info in linux/tcp.h).
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import socket
 import stat
 import struct
 import sys
-from collections.abc import Sequence
 from typing import NamedTuple
 
 _ROOM = 256
@@ -32,6 +30,8 @@ class SocketCount(NamedTuple):
     """Without what was sent again."""
     inode: int
     """The kernel's number of the socket: addresses may be used again, this is not."""
+    accepted: bool = False
+    """The other end connected to this one."""
 
 
 class _Known(NamedTuple):
@@ -40,6 +40,7 @@ class _Known(NamedTuple):
     family: int
     local: Address
     remote: Address
+    accepted: bool = False
 
 
 _known: list[_Known] = []
@@ -56,7 +57,9 @@ def read_counters() -> list[SocketCount]:
         return []
     present = set(os.listdir("/proc/self/fd"))
     if present != _descriptors or not all(_is_same(known) for known in _known):
-        _known = [known for name in present if (known := _look(int(name))) is not None]
+        found = [known for name in present if (known := _look(int(name))) is not None]
+        ports = {known.local[1] for known in found if not known.remote[0]}
+        _known = [known._replace(accepted=known.local[1] in ports) for known in found if known.remote[0]]
         _descriptors = present
     return [count for known in _known if (count := _read(known)) is not None]
 
@@ -69,7 +72,7 @@ def _is_same(known: _Known) -> bool:
 
 
 def _look(fd: int) -> _Known | None:
-    """What stands behind a descriptor, if it is a connected TCP socket."""
+    """What stands behind a descriptor, if it is a TCP socket that is connected or (no remote end) listens."""
     try:
         status = os.fstat(fd)
         if not stat.S_ISSOCK(status.st_mode):
@@ -80,7 +83,9 @@ def _look(fd: int) -> _Known | None:
     try:
         if borrowed.family not in _FAMILIES or borrowed.type != socket.SOCK_STREAM:
             return None
-        local, remote = borrowed.getsockname()[:2], borrowed.getpeername()[:2]
+        local, remote = borrowed.getsockname()[:2], ("", 0)
+        if not borrowed.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+            remote = borrowed.getpeername()[:2]
         return _Known(fd, status.st_ino, borrowed.family, local, remote)
     except OSError:  # not connected
         return None
@@ -99,7 +104,7 @@ def _read(known: _Known) -> SocketCount | None:
     if len(info) < _RECEIVED + 8:  # kernels before 4.1
         return None
     (received,) = struct.unpack_from("Q", info, _RECEIVED)
-    return SocketCount(known.local, known.remote, received, _sent(info), known.inode)
+    return SocketCount(known.local, known.remote, received, _sent(info), known.inode, known.accepted)
 
 
 def _sent(info: bytes) -> int:
@@ -109,38 +114,3 @@ def _sent(info: bytes) -> int:
         return int(acked)
     sent, again = struct.unpack_from("QQ", info, _SENT)
     return int(sent - again)
-
-
-class Edge(NamedTuple):
-    """One direction of one connection between two ranks."""
-
-    source: int
-    to: int
-    sent: SocketCount
-    received: SocketCount
-
-
-def edges(counts: Sequence[Sequence[SocketCount]]) -> list[Edge]:
-    """Every direction of every connection between two ranks; `counts` is by rank."""
-    ends = {(count.local, count.remote): (rank, count) for rank, mine in enumerate(counts) for count in mine}
-    found = []
-    for (local, remote), (rank, count) in ends.items():
-        other = ends.get((remote, local))
-        if other is not None and other[0] != rank:
-            found.append(Edge(rank, other[0], count, other[1]))
-    return found
-
-
-def settled(before: Sequence[Sequence[SocketCount]], after: Sequence[Sequence[SocketCount]]) -> bool:
-    """True once every byte that a rank sent has reached its peer: then `after` can be counted."""
-    start = _starts(before)
-    return all(
-        edge.sent.sent - start.get(edge.sent.inode, (0, 0))[0]
-        == edge.received.received - start.get(edge.received.inode, (0, 0))[1]
-        or edge.sent.sent == edge.received.received
-        for edge in edges(after)
-    )
-
-
-def _starts(before: Sequence[Sequence[SocketCount]]) -> dict[int, tuple[int, int]]:
-    return {count.inode: (count.sent, count.received) for mine in before for count in mine}
