@@ -6,6 +6,7 @@ import linecache
 import os
 import re
 import signal
+import sysconfig
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from mindlab.trace.matching import Fault
 
 _FRAMES = 6
 _LOST_PEER = ("Connection closed by peer", "Connection reset by peer", "Broken pipe")
+_NOT_THEIRS = (*sysconfig.get_paths().values(), str(Path(__file__).resolve().parents[1]))
 _CRASH_LINE = re.compile(r'File "([^"]+)", line (\d+) in (\S+)')
 
 
@@ -50,7 +52,7 @@ def died(rank: int, status: int, crash: str, others: Iterable[str], cells: dict[
     others = tuple(others)
     where = ""
     for file, line, function in _CRASH_LINE.findall(crash):
-        if "/torch/" not in file and "/mindlab/" not in file:
+        if not file.startswith(_NOT_THEIRS):
             code = linecache.getline(file, int(line)).strip()
             where = "\n" + _frame(Frame(file, int(line), function, code), cells)
             break

@@ -27,8 +27,8 @@ from mindlab.ranks.job import Job, Outcome
 from mindlab.ranks.watch import Watch
 from mindlab.trace.matching import review
 from mindlab.trace.measured import Measured
+from mindlab.trace.meter import settled, wire_between
 from mindlab.trace.run import Run
-from mindlab.trace.sockets import settled, wire_between
 from mindlab.trace.wire import Wire
 
 _MOST = 64  # ranks on one host: more is a misprint, not an experiment

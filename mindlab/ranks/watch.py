@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import selectors
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -122,7 +123,8 @@ class Watch:
     def _death(self, rank: int, status: int) -> Exception:
         """A rank's death, or what led to it: a message longer than its buffer makes gloo abort."""
         rows, states = self._board()
-        fault = find_fault(rows, states)
+        # The death made the other ranks' calls fail; they still say what those ranks wanted.
+        fault = find_fault([[replace(row, failed=False) for row in mine] for mine in rows], states)
         if fault is not None and fault.kind == "mismatch":
             error = ending.faulty(fault)
             error.rank = rank

@@ -81,9 +81,8 @@ class Rank:
         self.rank, self.ranks = int(seat["rank"]), int(seat["ranks"])
         self.channel = channel
         self.slot = Board.attach(seat["board"], self.ranks).slot(self.rank)
-        self.slot.phase("idle")
         self.crash = open(Path(seat["folder"]) / f"crash.{self.rank}", "w")  # noqa: SIM115
-        faulthandler.enable(self.crash)
+        faulthandler.enable(self.crash, all_threads=False)
         sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
         self._join(seat)
         self.state = state.State(seat["device"])
@@ -164,7 +163,6 @@ class Rank:
         if not keep:
             state.leave_groups(self.lasting)
             self.state.restore()
-        self.slot.phase("idle")
 
 
 def _failure(error: BaseException, travelling: bool = False) -> Failure:
