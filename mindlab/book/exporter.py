@@ -20,13 +20,13 @@ from mindlab.errors import MindlabError
 _MADE_HERE = ".mindlab-export"
 _INDEX = {
     "en": {
-        "heading": "A workbook on multi-card parallel inference",
-        "lead": "Every number on these pages was computed while they were made.",
+        "heading": "A workbook on multi\u2011card parallel inference",
+        "lead": "Each chapter was executed to make its page. The last line of a page says when, and on what.",
         "heads": ("", "Chapter", "Status", "Checks", "Seconds"),
     },
     "zh": {
         "heading": "多卡并行推理实验手册",
-        "lead": "页面上的每个数字都是生成页面时实际运行得到的。",
+        "lead": "每一章都在生成页面时实际运行；页尾注明了运行日期与环境。",
         "heads": ("", "章节", "状态", "检查", "秒"),
     },
 }
