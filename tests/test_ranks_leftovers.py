@@ -7,6 +7,7 @@ import os
 import signal
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -38,20 +39,38 @@ def descendants(pid: int) -> set[int]:
     return found
 
 
-def listening() -> int:
-    """Listening TCP sockets of this host."""
+def listening(pids: set[int]) -> list[str]:
+    """The addresses at which these processes listen, as the kernel writes them."""
+    inodes = set()
+    for pid in pids:
+        for fd in Path(f"/proc/{pid}/fd").glob("*"):
+            with contextlib.suppress(OSError):
+                inodes.add(os.readlink(fd))
     tables = [Path("/proc/net/tcp"), Path("/proc/net/tcp6")]
-    return sum(line.split()[3] == "0A" for table in tables if table.exists() for line in table.open())
+    rows = [line.split() for table in tables if table.exists() for line in table.read_text().splitlines()]
+    return [row[1] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in inodes]
 
 
-def holdings() -> dict[str, object]:
-    """What this process and the host hold that a launch could leave behind."""
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A temporary folder that only this test's launches use."""
+    ml.shutdown()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    yield tmp_path
+    ml.shutdown()
+
+
+def holdings(folder: Path) -> dict[str, int]:
+    """What this process holds that a launch could leave behind."""
+    family = descendants(os.getpid())
     return {
-        "processes": len(descendants(os.getpid())),
+        "processes": len(family),
         "descriptors": len(os.listdir("/proc/self/fd")),
-        "ports": listening(),
-        "temporary files": len(list(Path(tempfile.gettempdir()).glob("mindlab-*"))),
-        "shared memory": len(os.listdir("/dev/shm")),
+        "ports": len(listening(family)),
+        "temporary files": len(list(folder.iterdir())),
+        "shared memory": sum(
+            name.startswith(("torch", "mindlab", "psm_")) for name in os.listdir("/dev/shm")
+        ),
     }
 
 
@@ -64,7 +83,7 @@ def experiment(fault: bool) -> torch.Tensor:
     return x
 
 
-def test_two_hundred_launches_with_a_fault_in_every_tenth() -> None:
+def test_two_hundred_launches_with_a_fault_in_every_tenth(folder: Path) -> None:
     """Would catch a process, descriptor, port or file that each launch or each fault leaves."""
 
     def once(number: int) -> None:
@@ -72,20 +91,20 @@ def test_two_hundred_launches_with_a_fault_in_every_tenth() -> None:
             ml.launch(experiment, number % 10 == 9, ranks=2)
 
     once(9), once(0)
-    before = holdings()
+    before = holdings(folder)
     for number in range(200):
         once(number)
     once(0)
-    assert holdings() == before
+    assert holdings(folder) == before
 
 
-def test_shutdown_ends_everything_and_the_next_launch_works() -> None:
+def test_shutdown_ends_everything_and_the_next_launch_works(folder: Path) -> None:
     """Would catch a process or folder that outlives shutdown()."""
     ml.launch(experiment, False, ranks=2)
     mine = set(descendants(os.getpid()))
     ml.shutdown()
     assert not {pid for pid in mine if pid in descendants(os.getpid())}
-    assert not list(Path(tempfile.gettempdir()).glob("mindlab-*"))
+    assert not list(folder.iterdir())
     assert ml.launch(lambda: 1, ranks=2).values == [1, 1]
 
 
@@ -116,28 +135,15 @@ def test_a_killed_kernel_leaves_no_rank() -> None:
 def test_nothing_listens_beyond_loopback() -> None:
     """Would catch a control or rendezvous port that another host could reach."""
 
-    def ports() -> list[str]:
-        inodes = set()
-        for fd in os.listdir("/proc/self/fd"):
-            try:
-                inodes.add(os.readlink(f"/proc/self/fd/{fd}"))
-            except OSError:
-                continue
-        tables = [Path("/proc/net/tcp"), Path("/proc/net/tcp6")]
-        lines = [line.split() for table in tables for line in table.read_text().splitlines()]
-        return [w[1] for w in lines if w[3] == "0A" and f"socket:[{w[9]}]" in inodes]
-
-    def look() -> list[str]:
-        dist.barrier()
-        return ports()
-
-    found = [address for value in ml.launch(look, ranks=2).values for address in value]
-    assert all(address.startswith("0100007F:") for address in found), found
-    assert ports() == [], "the notebook's own process listens"
+    ml.launch(dist.barrier, ranks=2)
+    ours = descendants(os.getpid())
+    assert len(ours) >= 3
+    assert all(address.startswith("0100007F:") for address in listening(ours)), listening(ours)
+    assert listening({os.getpid()}) == [], "the notebook's own process listens"
 
 
-def test_the_private_folder_is_closed_to_others() -> None:
+def test_the_private_folder_is_closed_to_others(folder: Path) -> None:
     """Would catch a rendezvous that another user of the host could join."""
     ml.launch(lambda: None, ranks=2)
-    folders = list(Path(tempfile.gettempdir()).glob("mindlab-*"))
-    assert folders and all(folder.stat().st_mode & 0o077 == 0 for folder in folders)
+    folders = list(folder.iterdir())
+    assert folders and all(path.stat().st_mode & 0o077 == 0 for path in folders)
