@@ -16,7 +16,7 @@ from mindlab.book.editions import Edition, code_of
 from mindlab.book.source import read_chapter
 
 SOURCE = Path(__file__).resolve().parents[1] / "notebooks" / "src" / "01_collectives.md"
-NEEDED = ("import ", "def data", "def most_arriving", "def rounds_of", "def pass_on", "def learners_ring", "def ring_until_2020",
+NEEDED = ("import ", "def data", "def most_arriving", "def messages", "def rounds_of", "def pass_on", "def learners_ring", "def ring_until_2020",
           "def published_ring", "def gather_then_add")  # fmt: skip
 
 
@@ -34,7 +34,7 @@ def chapter() -> Iterator[dict[str, Any]]:
     for code in cells().values():
         defines = [part for part in NEEDED if re.search(rf"^{part}", code, re.MULTILINE)]
         if defines:
-            exec(re.split(r"^\w+ = ml\.launch|^run = |^published = |^def time_both", code, flags=re.MULTILINE)[0], names)
+            exec(re.split(r"^\w+ = ml\.launch|^ml\.|^with ", code, flags=re.MULTILINE)[0], names)
     yield names
     ml.shutdown()
 

@@ -32,12 +32,14 @@ class expect_error:  # noqa: N801  (used as a statement: `with ml.expect_error(â
         self.kinds, self.match = kinds, re.compile(match) if match is not None else None
         self.error: BaseException | None = None
         self._unjudged: Verdict | None = None
+        self._meant: Verdict | None = None
         self._token: Any = None
 
     def saw(self, verdict: Verdict) -> None:
         """Told of each verdict in the block: a failing one is meant, an unjudged one is remembered."""
         if verdict.passed is False:
             verdict.meant_to_fail = any(issubclass(CheckFailed, kind) for kind in self.kinds)
+            self._meant = verdict
         elif verdict.passed is None:
             self._unjudged = self._unjudged or verdict
 
@@ -79,7 +81,8 @@ class expect_error:  # noqa: N801  (used as a statement: `with ml.expect_error(â
         elif self.match is not None and not self.match.search(_text(error)):
             reason = f"the message does not match {self.match.pattern!r}: {seen}"
         else:
-            settle(self._verdict(PASSED, seen, ""))
+            shown_above = self._meant is not None and isinstance(error, CheckFailed)
+            settle(self._verdict(PASSED, type(error).__name__, "" if shown_above else _text(error)))
             return
         try:
             settle(self._verdict(FAILED, seen, reason))

@@ -97,7 +97,8 @@ class Verdict:
     def _repr_html_(self) -> str:
         heads = "".join(f'<th style="text-align:left">{head}</th>' for head in _HEADS)
         cells = "".join(f'<td style="text-align:left">{text}</td>' for text in self._html_cells())
-        why = f'<div style="opacity:.8">{html.escape(self.reason)}</div>' if self.reason else ""
+        style = "opacity:.8;white-space:pre-wrap"  # the message of a rank has several lines
+        why = f'<div style="{style}">{html.escape(self.reason)}</div>' if self.reason else ""
         table = f'<table class="mindlab-check"><tr>{heads}</tr><tr>{cells}</tr></table>'
         return f"<div>{table}{why}</div>"
 
@@ -105,7 +106,8 @@ class Verdict:
         cells = [_cell(self.claim), f"${self.formula}$" if self.formula else ""]
         cells += [_cell(text) for head, text in self._cells() if head != "formula"] + [self._word()]
         lines = [" | ".join(["", *row, ""]).strip() for row in (_HEADS, ["---"] * len(_HEADS), cells)]
-        return "\n".join(lines) + (f"\n\n{self.reason}" if self.reason else "")
+        why = f"```text\n{self.reason}\n```" if "\n" in self.reason else self.reason
+        return "\n".join(lines) + (f"\n\n{why}" if why else "")
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         bundle: dict[str, Any] = {
