@@ -116,3 +116,22 @@ def tree_run() -> Run:
             events.append(event(rank, counts[rank], op, 4, 4096, begun, **more))
             counts[rank] += 1
     return run_of(events, 4)
+
+
+def mesh_run() -> Run:
+    """An all_reduce in each row of a 2 x 2 mesh, side by side."""
+    groups = {0: (0, 1), 1: (0, 1), 2: (2, 3), 3: (2, 3)}
+    events = [
+        event(rank, 0, "all_reduce", 4, 64, 0.01 * rank, end=1.0, group=group)
+        for rank, group in groups.items()
+    ]
+    return run_of(events, 4)
+
+
+def broadcast_run(ranks: int = 8, nbytes: int = 4096) -> Run:
+    """A broadcast from rank 0, as its arguments tell it."""
+    others = tuple((r, nbytes) for r in range(1, ranks))
+    events = [event(0, 0, "broadcast", ranks, nbytes, 0.0, root=0, sends=others)]
+    more = {"root": 0, "receives": ((0, nbytes),)}
+    events += [event(r, 0, "broadcast", ranks, nbytes, 0.0, **more) for r in range(1, ranks)]
+    return run_of(events, ranks)

@@ -79,7 +79,7 @@ def test_the_same_run_gives_the_same_bytes_and_another_run_another_key() -> None
 def test_what_has_moved_adds_up() -> None:
     """Would catch a meter that forgets earlier steps: 6 steps of 4 x 256 KiB."""
     player = draw.play(made.ring_run(4))
-    assert player.frames[-1].caption.endswith("Moved so far: 6 MiB.")
+    assert player.frames[-1].caption.endswith("Counted so far: 6 MiB.")
     assert player.frames[-1].svg.count(">1.5 MiB<") == 4
 
 
@@ -126,12 +126,14 @@ def test_a_run_that_sends_nothing_says_so() -> None:
     [
         (made.ring_run(4), "every rank sends 256 KiB to the next rank"),
         (made.ring_run(2), "rank 0 sends 512 KiB to rank 1, rank 1 sends 512 KiB to rank 0"),
-        (made.all_to_all_run(4), "every rank sends 4 KiB to 16 KiB to every other rank"),
+        (made.all_to_all_run(4), "every rank sends between 4 KiB and 16 KiB to every other rank"),
         (made.reduction_run(3), "ranks 0, 1, 2 call all_reduce on 1 MiB each"),
+        (made.broadcast_run(8), "rank 0 sends 4 KiB to every other rank"),
+        (made.mesh_run(), "groups (0, 1) and (2, 3) call all_reduce on 64 B each"),
     ],
 )
 def test_a_round_in_words(run, said: str) -> None:
-    """Would catch "next rank" at p = 2, where left and right are the same."""
+    """Would catch "next rank" at p = 2 (left and right are the same), and lists where a word would do."""
     assert captions.sentence(in_rounds(run.events)[0], run.ranks).startswith(said)
 
 

@@ -49,12 +49,7 @@ def test_a_reduction_is_joint_and_has_no_moves() -> None:
 
 def test_groups_that_work_side_by_side_share_a_round() -> None:
     """Would catch a 2 x 2 mesh drawn as if one row waited for the other."""
-    events = [
-        made.event(rank, 0, "all_reduce", 4, 64, 0.01 * rank, end=1.0, group=group)
-        for group in ((0, 1), (2, 3))
-        for rank in group
-    ]
-    (one,) = in_rounds(events)
+    (one,) = in_rounds(made.mesh_run().events)
     assert [j.ranks for j in one.joint] == [(0, 1), (2, 3)]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mindlab.draw.rounds import Joint, Move, Round
 from mindlab.predict import units
 
@@ -23,13 +25,14 @@ def sizes(one: Round) -> str:
 def sentence(one: Round, ranks: int, lang: str = "en") -> str:
     """What happens in a round: "every rank sends 256 KiB to the next rank"."""
     said = [_moves(one, ranks, lang)] if one.moves else []
-    said += [_joint(joint, lang) for joint in one.joint]
+    kinds = dict.fromkeys((joint.op, joint.nbytes) for joint in one.joint)
+    said += [_joint([j for j in one.joint if (j.op, j.nbytes) == kind], lang) for kind in kinds]
     return ("；" if lang == "zh" else "; ").join(said)
 
 
 def so_far(nbytes: int, lang: str = "en") -> str:
-    """How much has moved up to now."""
-    return f"累计传输 {units.size(nbytes)}。" if lang == "zh" else f"Moved so far: {units.size(nbytes)}."
+    """How much has moved up to now, without what the calls' arguments do not say."""
+    return f"累计计数 {units.size(nbytes)}。" if lang == "zh" else f"Counted so far: {units.size(nbytes)}."
 
 
 def _span(one: Round) -> str:
@@ -41,14 +44,15 @@ def _span(one: Round) -> str:
 
 def _moves(one: Round, ranks: int, lang: str) -> str:
     step = _common_step(one, ranks)
-    span = _span(one).replace(" to ", " 至 " if lang == "zh" else " to ")
+    span = _span(one)
+    if " to " in span:
+        span = span.replace(" to ", " 至 ") if lang == "zh" else f"between {span.replace(' to ', ' and ')}"
     if step:
         return _by_step(step, ranks, span, lang)
+    if fan := _fan(one, ranks, lang):
+        return fan.format(span or ("一块" if lang == "zh" else "a piece"))
     if len(one.moves) <= _MOST_NAMED:
         return ("，" if lang == "zh" else ", ").join(_move(move, lang) for move in one.moves)
-    if _all_pairs(one, ranks):
-        text = "每张卡向其他每张卡发送 {}" if lang == "zh" else "every rank sends {} to every other rank"
-        return text.format(span or ("一块" if lang == "zh" else "a piece"))
     pairs = ", ".join(f"{move.source}→{move.target}" for move in one.moves[:_MOST_NAMED])
     if lang == "zh":
         return f"{len(one.moves)} 次传输，每次 {span}：{pairs} 等"
@@ -70,8 +74,28 @@ def _common_step(one: Round, ranks: int) -> int:
     return steps.pop() if len(steps) == 1 and len(one.moves) == ranks > 2 and alike else 0
 
 
-def _all_pairs(one: Round, ranks: int) -> bool:
-    return len({(move.source, move.target) for move in one.moves}) == ranks * (ranks - 1)
+def _fan(one: Round, ranks: int, lang: str) -> str:
+    """The sentence for all to all, one to all, or all to one, with {} for the size; else ""."""
+    pairs = {(move.source, move.target) for move in one.moves}
+    sources, targets = ({pair[end] for pair in pairs} for end in (0, 1))
+    if ranks < 3 or len(pairs) != len(one.moves) or any(move.name for move in one.moves):
+        return ""
+    if len(pairs) == ranks * (ranks - 1):
+        return "每张卡向其他每张卡发送 {}" if lang == "zh" else "every rank sends {} to every other rank"
+    if len(pairs) != ranks - 1 or min(len(sources), len(targets)) != 1:
+        return ""
+    source, target = min(sources), min(targets)
+    if len(sources) == 1:
+        return (
+            f"卡 {source} 向其他每张卡发送 {{}}"
+            if lang == "zh"
+            else f"rank {source} sends {{}} to every other rank"
+        )
+    return (
+        f"其他每张卡向卡 {target} 发送 {{}}"
+        if lang == "zh"
+        else f"every other rank sends {{}} to rank {target}"
+    )
 
 
 def _move(move: Move, lang: str) -> str:
@@ -82,9 +106,14 @@ def _move(move: Move, lang: str) -> str:
     return f"rank {move.source} sends {what or 'a piece'} to rank {move.target}"
 
 
-def _joint(joint: Joint, lang: str) -> str:
-    who = ", ".join(map(str, joint.ranks))
-    size = units.size(joint.nbytes)
+def _joint(alike: Sequence[Joint], lang: str) -> str:
+    """One call of one group, or the same call of several groups side by side."""
+    op, nbytes = alike[0].op, alike[0].nbytes
+    groups = [", ".join(map(str, joint.ranks)) for joint in alike]
     if lang == "zh":
-        return f"卡 {who} 共同调用 {joint.op}，每卡 {size}：谁发给谁，只有线上计数知道"
-    return f"ranks {who} call {joint.op} on {size} each: who sends what to whom shows on the wire only"
+        who = f"卡 {groups[0]}" if len(groups) == 1 else "卡组 " + "、".join(f"({g})" for g in groups)
+        size = f"，每卡 {units.size(nbytes)}：谁发给谁，只有线上计数知道" if nbytes else "，不传输数据"
+        return f"{who} 共同调用 {op}{size}"
+    who = f"ranks {groups[0]}" if len(groups) == 1 else "groups " + " and ".join(f"({g})" for g in groups)
+    size = f" on {units.size(nbytes)} each: who sends what to whom shows on the wire only"
+    return f"{who} call {op}" + (size if nbytes else ", which moves no data")
