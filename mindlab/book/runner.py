@@ -54,13 +54,14 @@ def run(root: Path, wanted: Wanted) -> int:
     edition = Edition(wanted.language, wanted.edition)
     entries = catalog.entries(root, edition, wanted.chapters)
     values = _values(wanted, entries)
+    backend = _backend(wanted.backend)
     if wanted.jobs < 1:
         raise MindlabError(f"--jobs {wanted.jobs}: at least 1")
     for entry in entries:
         if reason := catalog.stale(root, entry, edition):
             print(f"note: {entry.name}: {reason}", file=sys.stderr)
     with locked(wanted.out):
-        return _Run(wanted, entries, values).go()
+        return _Run(wanted, entries, values, backend).go()
 
 
 def _values(wanted: Wanted, entries: Sequence[catalog.Entry]) -> dict[str, dict[str, Any]]:
@@ -75,10 +76,14 @@ class _Run:
     """One run, from its tasks to its reports."""
 
     def __init__(
-        self, wanted: Wanted, entries: Sequence[catalog.Entry], values: dict[str, dict[str, Any]]
+        self,
+        wanted: Wanted,
+        entries: Sequence[catalog.Entry],
+        values: dict[str, dict[str, Any]],
+        backend: str,
     ) -> None:
         self.wanted, self.entries, self.values = wanted, entries, values
-        self.backend = wanted.backend or _best_backend()
+        self.backend = backend
         self.progress = Progress(len(entries))
         self.outcomes: dict[str, Outcome] = {}
 
@@ -166,10 +171,11 @@ class _Run:
         return f"{passed} of {len(outcomes)} chapters passed; report: {self.wanted.out / 'report.html'}"
 
 
-def _best_backend() -> str:
-    from mindlab.ranks.backends import backends
+def _backend(name: str) -> str:
+    """The backend asked for, or the host's best; raises BackendUnavailable before anything runs."""
+    from mindlab.ranks.backends import choose
 
-    return next(backend.name for backend in backends() if backend.available)
+    return choose(name or None, 1).name
 
 
 @contextlib.contextmanager

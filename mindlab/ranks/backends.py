@@ -87,7 +87,11 @@ def backends() -> Backends:
 
 
 def choose(name: str | None, ranks: int) -> Backend:
-    """The backend called `name`, or the best one of this host; raises BackendUnavailable."""
+    """The backend called `name`, or the best one of this host; raises BackendUnavailable.
+
+    The environment variable MINDLAB_BACKEND (`mindlab run --backend`) names it where a call does not.
+    """
+    name = name or os.environ.get("MINDLAB_BACKEND") or None
     if name == "gloo":
         return Backend("gloo", "cpu", "gloo")
     offered = backends()
