@@ -20,7 +20,7 @@ import zlib
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mindlab.trace.places import place
+from mindlab.trace.row import PAYLOAD, Row, State
 
 ROWS = 256
 """How many rows of the present job a rank keeps."""
@@ -39,81 +39,6 @@ _INDEX, _ROW_JOB, _LENGTH, _CHECKSUM, _STATUS, _START, _END, _PEER, _NUMBER, _FL
 # What the rank does with a row's call; stored as index * 8 + status.
 _INSIDE, _ISSUED, _WAITING, _CLOSED, _FAILED = range(5)
 _UNKNOWN_PEER = -1
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One call of one rank, as the board holds it. Times: seconds of `time.monotonic()`."""
-
-    index: int
-    op: str
-    group: tuple[int, ...]
-    """Global ranks that take part. Group creation: those that must call it."""
-    number: int
-    """How many-th call on that communicator by this rank; point to point: with that peer, tag and direction."""
-    nbytes: int = 0
-    dtype: str = ""
-    shape: tuple[int, ...] = ()
-    peer: int | None = None
-    root: int | None = None
-    tag: int = 0
-    reduction: str = ""
-    asynchronous: bool = False
-    communicator: str = ""
-    """The backend's name of the group: two groups may hold the same ranks."""
-    out_sizes: tuple[int, ...] = ()
-    """Bytes that this rank hands to each member, where its arguments say so."""
-    in_sizes: tuple[int, ...] = ()
-    """Bytes that this rank expects from each member, where its arguments say so."""
-    created: tuple[int, ...] = ()
-    """Group creation: the ranks of the new group."""
-    file: str = ""
-    lineno: int = 0
-    blocking: bool = False
-    """The rank stands inside this call (or inside the wait() of its work)."""
-    failed: bool = False
-    """The call raised."""
-    start: float = 0.0
-    end: float | None = None
-
-    @property
-    def line(self) -> str:
-        """Where the call stands: "ring.py, line 41" or "cell, line 7"."""
-        return place(self.file, self.lineno)
-
-
-# The fields of a row that never change once written, in the payload's order.
-PAYLOAD = (
-    "op",
-    "group",
-    "nbytes",
-    "dtype",
-    "shape",
-    "root",
-    "tag",
-    "reduction",
-    "asynchronous",
-    "communicator",
-    "out_sizes",
-    "in_sizes",
-    "created",
-    "file",
-    "lineno",
-)
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """What a rank is doing as a whole. `since`: seconds of `time.monotonic()`."""
-
-    phase: str
-    since: float
-    job: int
-    last_index: int
-    """The index of the rank's last row in this job; -1 if it has none."""
-    standing: int = -1
-    """The index of the row that the rank stands inside; -1 if it runs its own code."""
-    standing_since: float = 0.0
 
 
 class Slot:
@@ -138,7 +63,7 @@ class Slot:
         self._cells[_PHASE] = PHASES.index(name)
 
     def enter(self, payload: tuple[Any, ...], *, number: int, peer: int | None, start: int) -> int:
-        """The row's number, after the row was written. `payload` holds the fields of PAYLOAD; `start` in ns."""
+        """The row's number, once it is written. `payload` holds the fields of PAYLOAD; `start` in ns."""
         cells = self._cells
         index = cells[_COUNT]
         data = _packed(payload)
@@ -221,7 +146,7 @@ class Board:
 
     @classmethod
     def create(cls, ranks: int) -> Board:
-        """A new board, all ranks "idle". Its memory has no name in the file system and ends with its users."""
+        """A new board, all ranks "idle". Its memory has no file name and ends with its users."""
         fd = _anonymous_file()
         os.ftruncate(fd, ranks * _SLOT)
         board = cls(fd, ranks)
@@ -253,7 +178,7 @@ class Board:
         )
 
     def rows(self, rank: int) -> list[Row]:
-        """The last calls of the rank's present job, oldest first (at most ROWS). Unreadable rows are left out."""
+        """The last calls of the rank's present job, oldest first, at most ROWS; without unreadable ones."""
         cells, seen = self._cells[rank], self._seen[rank]
         job, count = cells[_JOB], cells[_COUNT]
         known = seen.rows if seen.job == job else {}
@@ -268,7 +193,7 @@ class Board:
         return list(rows.values())
 
     def waits(self, seconds: float) -> bool:
-        """True if a rank has stood inside one call for at least so long: only then is a fault worth a search."""
+        """True if a rank has stood inside one call for so long: only then is a fault worth a search."""
         now = time.monotonic()
         states = [self.state(rank) for rank in range(self.ranks)]
         return any(state.standing >= 0 and now - state.standing_since >= seconds for state in states)
@@ -318,7 +243,7 @@ class Board:
 
 
 def _packed(payload: tuple[Any, ...]) -> bytes:
-    """The payload as bytes that fit a row: what is too long (a deep path, many ranks) is cut, never the row."""
+    """The payload as bytes that fit a row: what is too long (a deep path, many ranks) is cut."""
     data = marshal.dumps(payload)
     if len(data) <= _ROOM:
         return data

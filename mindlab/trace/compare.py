@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from mindlab.trace import words
-from mindlab.trace.board import Row
 from mindlab.trace.calls import CREATIONS, OBJECTS, SAME
 from mindlab.trace.ledger import Channel
+from mindlab.trace.row import Row
 
 Rows = Mapping[int, Row]
 
@@ -27,7 +27,7 @@ def message(channel: Channel, sent: Row, taken: Row) -> str:
     """The sentences for a message whose two ends differ; "" if they agree."""
     if (sent.dtype == "object") != (taken.dtype == "object"):
         title = f"{sent.op} on rank {channel.source} meets {taken.op} on rank {channel.to}."
-        advice = "An object list goes through send_object_list and recv_object_list, a tensor through send and recv."
+        advice = "Objects go by send_object_list and recv_object_list, tensors by send and recv."
     elif sent.dtype != taken.dtype:
         title = (
             f"rank {channel.source} sends {sent.dtype}, rank {channel.to} receives {taken.dtype}: "
@@ -47,7 +47,7 @@ def message(channel: Channel, sent: Row, taken: Row) -> str:
 
 
 def swapped(channel: Channel, sent: list[str], taken: list[str]) -> bool:
-    """True if both ends name the same tensors, each several, in another order: k, v sent and v, k received."""
+    """True if both ends name the same tensors in another order: k, v sent and v, k received."""
     if len(sent) != len(taken) or sent == taken or not all(sent) or not all(taken):
         return False
     return len(set(sent)) > 1 and sorted(sent) == sorted(taken)
@@ -69,7 +69,9 @@ _RULES: tuple[tuple[Callable[[Row], object], str, str], ...] = (
 
 def _told(title: str, rows: Rows, advice: str) -> str:
     first = next(iter(rows.values()))
-    group = "" if first.op in CREATIONS else f" (call {first.number} of the group of {words.ranks(first.group)})"
+    group = (
+        "" if first.op in CREATIONS else f" (call {first.number} of the group of {words.ranks(first.group)})"
+    )
     lines = [f"    {words.full(rank, row)}" for rank, row in sorted(rows.items())]
     return "\n".join([f"{title[:-1]}{group}:", *lines, advice])
 
@@ -108,13 +110,9 @@ def _at_root(rows: Rows) -> str:
         sizes = root.in_sizes if row.op == "gather" else root.out_sizes
         part = _part(root, sizes, rank)
         if part is not None and part != row.nbytes:
-            holds = "expects" if row.op == "gather" else "holds"
-            return f"rank {row.root} {holds} {part} B {_side(row.op)} rank {rank}, whose tensor has {row.nbytes} B."
+            holds = "expects from" if row.op == "gather" else "holds for"
+            return f"rank {row.root} {holds} rank {rank} {part} B, but that tensor has {row.nbytes} B."
     return ""
-
-
-def _side(op: str) -> str:
-    return "from" if op == "gather" else "for"
 
 
 def _pairwise(rows: Rows) -> str:

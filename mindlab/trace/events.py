@@ -23,7 +23,7 @@ class Event:
     group: tuple[int, ...]
     """The global ranks of the group."""
     nbytes: int
-    """Point to point: the message. Collective: the data that this rank hands in (its output, if it hands in none)."""
+    """Point to point: the message. Collective: what this rank hands in (its output, if it hands in none)."""
     dtype: str
     """"float32", "bfloat16"…; "object" for the object forms; "" where no tensor is involved."""
     start: float

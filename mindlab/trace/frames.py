@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from mindlab.trace.board import Row
 from mindlab.trace.calls import CREATIONS, RECEIVES, SAME, SENDS
+from mindlab.trace.row import Row
 
 HEADER = 96
 """Bytes that a message costs its sender beside the payload: "ready to send", and the message's own header."""
@@ -78,7 +78,15 @@ def _pattern(row: Row) -> Messages | None:
     return _simple(op, size, root, row.nbytes) if op in _SIMPLE else None
 
 
-_SIMPLE = {"broadcast", "gather", "scatter", "all_to_all", "all_to_all_single", "barrier", "monitored_barrier"}
+_SIMPLE = {
+    "broadcast",
+    "gather",
+    "scatter",
+    "all_to_all",
+    "all_to_all_single",
+    "barrier",
+    "monitored_barrier",
+}
 
 
 def _simple(op: str, size: int, root: int, nbytes: int) -> Messages:
@@ -120,7 +128,9 @@ def _all_reduce(size: int, nbytes: int, item: int) -> Messages:
     found: Messages = Counter()
     for place in range(size):
         for first in (place + 1, place):
-            found[place, (place - 1) % size] += _filled(first * each, segments - each, segments, length, nbytes)
+            found[place, (place - 1) % size] += _filled(
+                first * each, segments - each, segments, length, nbytes
+            )
     return found
 
 
@@ -141,7 +151,7 @@ def _reduce(size: int, nbytes: int, item: int, root: int) -> Messages:
 
 
 def _filled(first: int, count: int, segments: int, length: int, nbytes: int) -> int:
-    """How many of `count` segments from `first` on (around the ring) hold any byte: empty ones are not sent."""
+    """How many of `count` segments from `first` on (around the ring) hold a byte: others are not sent."""
     return sum(((first + step) % segments) * length < nbytes for step in range(count))
 
 

@@ -37,7 +37,10 @@ def refuse_strided(op: str, tensors: Iterable[Any], where: str) -> None:
 def _is_strided(tensor: Any) -> bool:
     try:
         return not tensor.is_contiguous()
-    except (RuntimeError, AttributeError):  # a sparse tensor has no strides; not a tensor: torch says so itself
+    except (
+        RuntimeError,
+        AttributeError,
+    ):  # a sparse tensor has no strides; not a tensor: torch says so itself
         return False
 
 

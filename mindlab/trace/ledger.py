@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from mindlab.trace.board import Row, State
 from mindlab.trace.calls import RECEIVES, SENDS
+from mindlab.trace.row import Row, State
 
 
 class Channel(NamedTuple):
@@ -85,7 +85,9 @@ class Ledger:
 
     def never_sent(self, channel: Channel, number: int) -> bool:
         """True if the channel's sender has returned and surely never sent this message."""
-        return self.returned(channel.source) and self._beyond(channel.source, self.sends.get(channel, {}), number)
+        return self.returned(channel.source) and self._beyond(
+            channel.source, self.sends.get(channel, {}), number
+        )
 
     def never_received(self, channel: Channel, number: int) -> bool:
         """True if the channel's receiver has returned and surely never received this message."""

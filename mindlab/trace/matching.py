@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from mindlab.trace import compare, words
-from mindlab.trace.board import Row, State
 from mindlab.trace.ledger import Channel, Ledger
 from mindlab.trace.record import Record
+from mindlab.trace.row import Row, State
 from mindlab.trace.standing import awaited, stuck
 
 
@@ -56,7 +56,7 @@ def find_fault(rows: Sequence[Sequence[Row]], states: Sequence[State]) -> Fault 
 
 
 def where(rows: Sequence[Sequence[Row]], states: Sequence[State]) -> list[str]:
-    """One line a rank on where it stands: "rank 2 waits in recv from rank 1 (its call 5; ring.py, line 41)…"."""
+    """One line a rank: "rank 2 waits in recv from rank 1 (its call 5; ring.py, line 41) for 3.1 s"."""
     job = max((state.job for state in states), default=0)
     return [
         words.standing(rank, mine, state, job)
@@ -120,8 +120,9 @@ def _swap_note(
     channel: Channel, sent: dict[int, Row], taken: dict[int, Row], gone: list[str], come: list[str]
 ) -> str:
     at = next(number for number, pair in enumerate(zip(gone, come, strict=True)) if pair[0] != pair[1])
+    there, here = ", ".join(gone[:6]), ", ".join(come[:6])
     return (
-        f"rank {channel.source} sends {', '.join(gone[:6])} and rank {channel.to} receives {', '.join(come[:6])}: "
+        f"rank {channel.source} sends {there}; rank {channel.to} receives {here}: "
         f"message {at} carries {gone[at]} ({sent[at].line}) into {come[at]} ({taken[at].line}). "
         "Messages between two ranks arrive in the order in which they were sent; receive them in that order, "
         "or give each its own tag."

@@ -105,7 +105,9 @@ def _closed(before: Counts, after: Counts) -> list[str]:
     gone = [edge for edge in edges(before) if edge.sent.inode not in left or edge.received.inode not in left]
     if not gone:
         return []
-    return [f"{len(gone) // 2} connections were closed during the experiment; what they carried is not counted"]
+    return [
+        f"{len(gone) // 2} connections were closed during the experiment; what they carried is not counted"
+    ]
 
 
 def _framing(

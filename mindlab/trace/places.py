@@ -64,7 +64,9 @@ def find(frame: FrameType | None) -> Place:
         if kind == _MINDLAB and ours is None:
             ours = frame
         frame = frame.f_back
-    return NOWHERE if ours is None else Place(ours.f_code.co_filename, ours.f_lineno, ours.f_code, ours.f_lasti)
+    return (
+        NOWHERE if ours is None else Place(ours.f_code.co_filename, ours.f_lineno, ours.f_code, ours.f_lasti)
+    )
 
 
 def text(spot: Place) -> str:
@@ -110,7 +112,7 @@ def _span(spot: Place) -> tuple[int, int, int, int] | None:
     found = next(itertools.islice(spot.code.co_positions(), at, at + 1), None)
     if found is None or None in found:
         return None
-    return found  # type: ignore[return-value]
+    return found
 
 
 def _kind(file: str) -> int:

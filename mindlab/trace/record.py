@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from mindlab.trace.board import Row
 from mindlab.trace.calls import CREATIONS, transfers
 from mindlab.trace.events import Event
+from mindlab.trace.row import Row
 
 _ROW_FIELDS = tuple(entry.name for entry in fields(Row))
 
@@ -34,7 +34,7 @@ class Record:
 
     @property
     def arguments(self) -> list[str]:
-        """How the person wrote the tensor of each call ("k"); "" where it cannot be told or does not matter."""
+        """How the person wrote the tensor of each call ("k"); "" where it cannot be told."""
         return [call[len(_ROW_FIELDS) + 2] for call in self.calls]
 
     @property

@@ -1,9 +1,9 @@
 """Wraps torch.distributed in a rank, so that every call that moves data becomes a row.
 
-`install()` puts a wrapper around each function of `calls.READERS`, once in a process and after torch_npu, which
-puts its own functions there. Between `begin` and `end` a wrapper writes a row to the board, runs the real
-function, and closes the row; otherwise it passes straight through. Calls that a recorded call makes inside
-are not recorded again. Functional collectives, DTensor and third-party kernels do not come this way.
+`install()` puts a wrapper around each function of `arguments.READERS`, once in a process and after
+torch_npu, which puts its own functions there. Between `begin` and `end` a wrapper writes a row to the board,
+runs the real function, and closes the row; otherwise it passes straight through. Calls that a recorded call
+makes inside are not recorded again. Functional collectives, DTensor and third-party kernels do not come this way.
 
 Times are `time.monotonic_ns()`, which all processes of one host share.
 """
@@ -18,8 +18,8 @@ from typing import Any
 
 from mindlab.errors import MindlabError
 from mindlab.trace import places
+from mindlab.trace.arguments import READERS
 from mindlab.trace.board import Slot
-from mindlab.trace.calls import READERS, SENDS
 from mindlab.trace.record import Record
 from mindlab.trace.recording import Recording
 
@@ -40,7 +40,11 @@ def install() -> None:
     for name in READERS:
         for module in (c10d, dist):
             original = getattr(module, name, None)
-            if callable(original) and not getattr(original, "_mindlab", False) and id(original) not in swapped:
+            if (
+                callable(original)
+                and not getattr(original, "_mindlab", False)
+                and id(original) not in swapped
+            ):
                 swapped[id(original)] = (original, _wrapped(name, original))
     batch = c10d.batch_isend_irecv
     swapped[id(batch)] = (batch, _wrapped_batch(batch))
@@ -126,7 +130,7 @@ def _parameters(original: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def _swap(module: Any, swapped: dict[int, tuple[Any, Any]], everywhere: bool) -> None:
-    """Put the wrappers where the originals stand; outside torch.distributed and mindlab only under known names."""
+    """Put the wrappers where the originals stand; outside torch.distributed only under known names."""
     names = list(vars(module)) if everywhere else [name for name in READERS if name in vars(module)]
     for name in names:
         found = swapped.get(id(vars(module)[name]))
@@ -145,6 +149,3 @@ def _mark_p2p_ops(kind: Any) -> None:
             self._mindlab_place = places.find(sys._getframe(1))
 
     kind.__init__ = __init__
-
-
-assert set(READERS) >= SENDS

@@ -10,63 +10,15 @@ from threading import get_ident
 from typing import Any
 
 from mindlab.trace import guards, places
+from mindlab.trace.arguments import Reader
 from mindlab.trace.board import Slot
-from mindlab.trace.calls import CREATIONS, OBJECTS, RECEIVES, SENDS, Call, Reader, transfers
+from mindlab.trace.calls import CREATIONS, OBJECTS, RECEIVES, SENDS, transfers
+from mindlab.trace.entry import Entry, Group
 from mindlab.trace.places import Place
 from mindlab.trace.record import Record
 from mindlab.trace.work import RecordedFuture, RecordedWork
 
 _MANY = 5  # notes of one kind; more are counted
-
-
-class Entry:
-    """One call while it is recorded."""
-
-    __slots__ = (
-        "asynchronous", "call", "communicator", "end", "failed", "group", "index", "inner", "key", "label",
-        "number", "op", "place", "start", "waited",
-    )  # fmt: skip
-
-    def __init__(self, op: str, call: Call, group: _Group, place: Place, label: str) -> None:
-        self.op, self.call, self.place, self.label = op, call, place, label
-        self.group, self.communicator = group.ranks, group.name
-        self.key: tuple[Any, ...] = ()
-        self.number = 0
-        self.index = -1
-        self.start = 0
-        self.end: int | None = None
-        self.asynchronous = False
-        self.waited = False
-        self.failed = False
-        self.inner: list[Any] | None = None
-
-    @property
-    def is_pair(self) -> bool:
-        """Point to point."""
-        return self.op in SENDS or self.op in RECEIVES
-
-    @property
-    def on_host(self) -> bool:
-        """No tensor of the call lies on a card."""
-        return all(tensor.is_cpu for tensor in (*self.call.sent, *self.call.received))
-
-    def payload(self) -> tuple[Any, ...]:
-        """The fields of board.PAYLOAD."""
-        call = self.call
-        return (
-            self.op, self.group, call.nbytes, call.dtype, call.shape, call.root, call.tag, call.reduction,
-            self.asynchronous, self.communicator, call.out_sizes, call.in_sizes, call.created,
-            self.place.name, self.place.lineno,
-        )  # fmt: skip
-
-
-class _Group:
-    """A process group as the recorder knows it."""
-
-    __slots__ = ("name", "ranks")
-
-    def __init__(self, name: str, ranks: tuple[int, ...]) -> None:
-        self.name, self.ranks = name, ranks
 
 
 class Recording:
@@ -82,7 +34,7 @@ class Recording:
         self.places: dict[int, list[Place]] = {}
         """Thread -> the places of the P2POps that a batch is about to issue."""
         self.counts: Counter[tuple[Any, ...]] = Counter()
-        self.groups: dict[Any, _Group] = {}
+        self.groups: dict[Any, Group] = {}
 
     def call(
         self,
@@ -123,7 +75,9 @@ class Recording:
             self.places.pop(thread, None)
         loose = [entry for entry in self.entries[first:] if entry.asynchronous and entry.index >= 0]
         if works and not isinstance(works[0], RecordedWork):  # one work for the whole batch (nccl, hccl)
-            buffers = [guards.watch(e.op, e.call.sent, e.call.received) if self.guarded else [] for e in loose]
+            buffers = [
+                guards.watch(e.op, e.call.sent, e.call.received) if self.guarded else [] for e in loose
+            ]
             return [RecordedWork(self, list(zip(loose, buffers, strict=True)), work) for work in works]
         return works
 
@@ -141,7 +95,7 @@ class Recording:
         entry.key = (entry.communicator, "r", peer, entry.call.tag)
         entry.number = self._next(entry.key)
 
-    def group_of(self, given: Any) -> _Group | None:
+    def group_of(self, given: Any) -> Group | None:
         """The group of a call; None if this rank is not in it (torch then only warns)."""
         found = self.groups.get(given)
         if found is None:
@@ -151,7 +105,7 @@ class Recording:
             if not isinstance(group, c10d.ProcessGroup):
                 return None
             ranks = tuple(c10d.get_process_group_ranks(group))
-            found = self.groups[given] = _Group(str(getattr(group, "group_name", id(group))), ranks)
+            found = self.groups[given] = Group(str(getattr(group, "group_name", id(group))), ranks)
         return found
 
     def finish(self) -> Record:
@@ -168,7 +122,9 @@ class Recording:
                 texts[entry.place] = (places.text(entry.place), places.argument(entry.place))
             code, argument = texts[entry.place]
             argument = argument if entry.is_pair else ""
-            record.calls.append((*_row(entry, index), entry.label, code, argument, _inner(entry)))
+            record.calls.append(
+                (*entries.row(entry, index), entry.label, code, argument, entries.inner(entry))
+            )
         return record
 
     def _note_left(self, left: list[str]) -> None:
@@ -179,7 +135,7 @@ class Recording:
             self.notes.append(f"rank {self.rank}: … and for {len(set(left)) - _MANY} more calls")
 
     def _read(self, op: str, reader: Reader, bound: dict[str, Any]) -> Entry | None:
-        """The entry of a call, after the guards looked at it; None if it cannot be read (torch then says why)."""
+        """The entry of a call that the guards let pass; None if it cannot be read (torch then says why)."""
         group = self.group_of(bound.get("parent_pg" if op in CREATIONS else "group"))
         if group is None:
             return None
@@ -193,9 +149,9 @@ class Recording:
         if self.guarded:
             guards.refuse_strided(op, [*call.sent, *call.received], place.words)
         if op == "new_group" and bound.get("use_local_synchronization"):
-            group = _Group(f"local {call.created}", call.created)
+            group = Group(f"local {call.created}", call.created)
         elif op in CREATIONS:
-            group = _Group(f"{op} {group.name}", group.ranks)
+            group = Group(f"{op} {group.name}", group.ranks)
         entry = Entry(op, call, group, place, self.label)
         entry.asynchronous = bool(bound.get("async_op")) or op in ("isend", "irecv")
         entry.inner = [] if op in OBJECTS else None
@@ -281,27 +237,3 @@ class Recording:
             in_sizes=call.in_sizes,
         )
         outer.inner.append((call.nbytes, sends, receives))
-
-
-def _row(entry: Entry, index: int) -> tuple[Any, ...]:
-    """The fields of board.Row, in its order."""
-    call = entry.call
-    end = None if entry.end is None or (entry.asynchronous and not entry.waited) else entry.end / 1e9
-    return (
-        index, entry.op, entry.group, entry.number, call.nbytes, call.dtype, call.shape, call.peer, call.root,
-        call.tag, call.reduction, entry.asynchronous, entry.communicator, call.out_sizes, call.in_sizes,
-        call.created, entry.place.name, entry.place.lineno, False, False, entry.start / 1e9, end,
-    )  # fmt: skip
-
-
-def _inner(entry: Entry) -> tuple[Any, ...]:
-    """(bytes, sends, receives) of an object form; () for all others."""
-    if not entry.inner:
-        return ()
-    sends: Counter[int] = Counter()
-    receives: Counter[int] = Counter()
-    for _, outgoing, incoming in entry.inner:
-        sends.update(dict(outgoing))
-        receives.update(dict(incoming))
-    total = sum(nbytes for nbytes, _, _ in entry.inner)
-    return total, tuple(sorted(sends.items())), tuple(sorted(receives.items()))

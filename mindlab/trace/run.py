@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from mindlab.trace import summary
 from mindlab.trace.events import Event
 from mindlab.trace.measured import Measured
 from mindlab.trace.wire import Wire
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Run:
     """One experiment on real ranks. `values`, `printed` and `seconds` are indexed by rank."""
 
@@ -31,7 +34,7 @@ class Run:
     name: str = ""
     """The function's name."""
     code_hash: str = ""
-    """First 12 hex digits of SHA-256 over the function's source (or its pickled code, where there is none)."""
+    """First 12 hex digits of SHA-256 over the function's source, or over its pickled code."""
     wire: Wire | None = None
     """The rank x rank bytes that the kernel's (or card's) own counters saw; None: see `why_no_wire`."""
     why_no_wire: str = ""
@@ -70,7 +73,7 @@ class Run:
 
     @property
     def wire_sent(self) -> Measured | None:
-        """Payload bytes that each rank sent, as the wire saw it; None where nothing saw it (`why_no_wire`)."""
+        """Payload bytes that each rank sent, as the wire saw it; None if it did not (`why_no_wire`)."""
         return self.wire.sent if self.wire else None
 
     @property
@@ -85,6 +88,21 @@ class Run:
         parts = [f"{self.ranks} ranks", self.backend, torch, self.host, self.date]
         return " · ".join(part for part in parts if part)
 
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """The path of the written file: `.run` for `ml.load`, `.json` for Perfetto and MindStudio Insight.
+
+        Raises ValueError for another suffix.
+        """
+        from mindlab.trace import storage
+
+        return storage.save(self, path)
+
+    def __repr__(self) -> str:
+        return summary.text(self)
+
+    def _repr_html_(self) -> str:
+        return summary.page(self)
+
     def _by_rank(self, direction: str) -> Measured:
         totals = np.zeros(self.ranks, dtype=np.int64)
         for event in self.events:
@@ -93,8 +111,12 @@ class Run:
 
     def _uncounted(self) -> str:
         """The calls whose arguments do not say who gets what, so that a sum without them is not misread."""
-        names = Counter(e.op for e in self.events if e.nbytes and not e.sends and not e.receives)
+        names = Counter(e.op for e in self.events if _is_uncounted(e))
         if not names or self.ranks == 1:
             return ""
         listed = ", ".join(f"{op} x{count}" for op, count in sorted(names.items()))
         return f"without {listed}: what these send is on the wire only"
+
+
+def _is_uncounted(event: Event) -> bool:
+    return bool(event.nbytes and len(event.group) > 1 and not event.sends and not event.receives)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mindlab.trace import words
-from mindlab.trace.board import Row
 from mindlab.trace.calls import CREATIONS, RECEIVES, SENDS
 from mindlab.trace.ledger import Ledger, channel_of
+from mindlab.trace.row import Row
 
 _FROM_ROOT = frozenset({"broadcast", "scatter", "broadcast_object_list", "scatter_object_list"})
 _TO_ROOT = frozenset({"gather", "gather_object", "reduce", "monitored_barrier"})
@@ -97,7 +97,9 @@ def _partner_posted(ledger: Ledger, rank: int, row: Row) -> bool:
         return bool(ledger.waiting_for_any(row.communicator, rank, row.tag))
     channel = channel_of(rank, row)
     if row.op in SENDS:
-        open_to_any = any(r.end is None for r in ledger.from_any.get((row.communicator, row.peer, row.tag), ()))
+        open_to_any = any(
+            r.end is None for r in ledger.from_any.get((row.communicator, row.peer, row.tag), ())
+        )
         return row.number in ledger.receives.get(channel, {}) or open_to_any or ledger.cut[row.peer]
     return row.number in ledger.sends.get(channel, {}) or ledger.cut[row.peer]
 
@@ -122,12 +124,18 @@ def _is_pair(row: Row) -> bool:
 
 def _advice(rows: list[Row]) -> str:
     if all(row.op in SENDS for row in rows):
-        return "All send first. Let one receive first, or use isend (or batch_isend_irecv) and wait afterwards."
+        return (
+            "All send first. Let one receive first, or use isend (or batch_isend_irecv) and wait afterwards."
+        )
     if all(row.op in RECEIVES for row in rows):
-        return "All receive first. Let one send first, or use irecv (or batch_isend_irecv) and wait afterwards."
+        return (
+            "All receive first. Let one send first, or use irecv (or batch_isend_irecv) and wait afterwards."
+        )
     if all(not _is_pair(row) for row in rows):
         return "Every rank of a group must make the same calls in the same order."
-    return "Compare the order of the calls: what one rank waits for must come before the other one's own wait."
+    return (
+        "Compare the order of the calls: what one rank waits for must come before the other one's own wait."
+    )
 
 
 def _awaited_message(rank: int, row: Row, missing: tuple[int, ...]) -> str:

@@ -12,7 +12,7 @@ class Wire:
     """Bytes that really went over each directed pair of ranks during one experiment.
 
     `total`, `framing` and `payload` are rank x rank (from, to); total = payload + framing.
-    `framing` and `payload` are None where the number of messages on some pair cannot be told; `note` says which.
+    `framing` and `payload` are None where the messages on some pair cannot be told; `note` says which.
     """
 
     total: Measured

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Sequence
 
-from mindlab.trace.board import Row, State
 from mindlab.trace.calls import CREATIONS, RECEIVES, SENDS
+from mindlab.trace.row import Row, State
 
 _FROM = frozenset({"broadcast", "scatter", "broadcast_object_list", "scatter_object_list"})
 
@@ -33,7 +32,7 @@ def data(row: Row) -> str:
     if row.dtype == "object":
         return "an object"
     shape = f"{row.shape[0]} x" if len(row.shape) == 1 else f"shape {tuple(row.shape)}"
-    many = f"{shape} " if row.shape and math.prod(row.shape) else ""
+    many = f"{shape} " if row.shape and 0 not in row.shape else ""
     return f"{many}{row.dtype} ({row.nbytes} B)" + (f", {row.reduction}" if row.reduction else "")
 
 

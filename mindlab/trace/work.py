@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from mindlab.trace import guards
 
 if TYPE_CHECKING:
-    from mindlab.trace.recording import Entry, Recording
+    from mindlab.trace.entry import Entry
+    from mindlab.trace.recording import Recording
 
 Pending = tuple["Entry", list[guards.Buffer]]
 
@@ -28,7 +30,7 @@ class RecordedWork:
         if all(not entry.is_pair and entry.on_host for entry, _ in pending):
             self._listen()
 
-    @property
+    @property  # type: ignore[misc]
     def __class__(self) -> type:  # isinstance(work, dist.Work) stays true
         return type(self._work)
 
@@ -58,10 +60,8 @@ class RecordedWork:
         return future
 
     def _listen(self) -> None:
-        try:
+        with contextlib.suppress(RuntimeError, NotImplementedError, AttributeError):  # no future here
             self._work.get_future().add_done_callback(self._finished)
-        except (RuntimeError, NotImplementedError, AttributeError):
-            pass  # this backend's work has no future
 
     def _finished(self, future: Any) -> None:
         self._done = time.monotonic_ns()
