@@ -3,7 +3,8 @@
 `install()` puts a wrapper around each function of `arguments.READERS`, once in a process and after
 torch_npu, which puts its own functions there. Between `begin` and `end` a wrapper writes a row to the board,
 runs the real function, and closes the row; otherwise it passes straight through. Calls that a recorded call
-makes inside are not recorded again. Functional collectives, DTensor and third-party kernels do not come this way.
+makes inside are not recorded again. Functional
+collectives, DTensor and third-party kernels do not come this way.
 
 Times are `time.monotonic_ns()`, which all processes of one host share.
 """

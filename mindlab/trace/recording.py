@@ -13,7 +13,7 @@ from mindlab.trace import guards, places
 from mindlab.trace.arguments import Reader
 from mindlab.trace.board import Slot
 from mindlab.trace.calls import CREATIONS, OBJECTS, RECEIVES, SENDS, transfers
-from mindlab.trace.entry import Entry, Group
+from mindlab.trace.entry import Entry, Group, inner, row
 from mindlab.trace.places import Place
 from mindlab.trace.record import Record
 from mindlab.trace.work import RecordedFuture, RecordedWork
@@ -122,9 +122,7 @@ class Recording:
                 texts[entry.place] = (places.text(entry.place), places.argument(entry.place))
             code, argument = texts[entry.place]
             argument = argument if entry.is_pair else ""
-            record.calls.append(
-                (*entries.row(entry, index), entry.label, code, argument, entries.inner(entry))
-            )
+            record.calls.append((*row(entry, index), entry.label, code, argument, inner(entry)))
         return record
 
     def _note_left(self, left: list[str]) -> None:
