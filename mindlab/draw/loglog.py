@@ -69,7 +69,7 @@ def curve(
             ax.set_title(title, loc="left", fontweight=style.bold(cjk), pad=22 if line else 8)
         ax.legend(frameon=False, fontsize=style.SMALL, loc="upper left", bbox_to_anchor=(0, 0.9))
         how = labels.say("modelled" if modelled else "timed", lang)
-        foot = "\n".join(wrap(" · ".join(part for part in (how, said) if part), 5.6))
+        foot = "\n".join(wrap(" · ".join(dict.fromkeys(part for part in (how, said) if part)), 5.6))
         drop: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points", "va": "top"}
         ax.annotate(foot, (0, 0), (-36, -40), **drop, fontsize=style.SMALL, color=style.FADED)
     describe(ax, _alt(measured, line, title, foot))
@@ -122,11 +122,10 @@ def _set_axes(ax: Axes, points: Sequence[Point], lang: str) -> None:
 def _draw_points(ax: Axes, points: Sequence[Point], modelled: bool, lang: str) -> None:
     sizes = [p.nbytes for p in points]
     middles = [p.middle for p in points]
-    spread = [[p.middle - p.fastest for p in points], [p.slowest - p.middle for p in points]]
-    ax.errorbar(
-        sizes, middles, yerr=spread, fmt="none", ecolor=style.FADED, elinewidth=1.0, capsize=3,
-        label=labels.say("spread", lang),
-    )  # fmt: skip
+    if any(p.slowest > p.fastest for p in points):
+        spread = [[p.middle - p.fastest for p in points], [p.slowest - p.middle for p in points]]
+        look: dict[str, Any] = {"fmt": "none", "ecolor": style.FADED, "elinewidth": 1.0, "capsize": 3}
+        ax.errorbar(sizes, middles, yerr=spread, label=labels.say("spread", lang), **look)
     fill = style.PAPER if modelled else style.INK
     ax.plot(sizes, middles, "o", mfc=fill, mec=style.INK, ms=6, label=labels.say("median", lang), zorder=3)
 
@@ -160,7 +159,7 @@ def _draw_line(ax: Axes, line: Line, points: Sequence[Point], lang: str) -> None
 
 
 def _rate(beta: float) -> str:
-    return units.rate(1 / beta) if beta > 0 else "∞"
+    return units.rate(float(f"{1 / beta:.6g}")) if beta > 0 else "∞"  # 1 / 1e-9 is a hair below 1e9
 
 
 def _alt(points: Sequence[Point], line: Line | None, title: str, foot: str) -> str:
