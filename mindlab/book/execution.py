@@ -23,24 +23,33 @@ def execute(task: Task, told: Told = lambda done, of: None) -> Outcome:
 
     The notebook, as far as it came, lies at `task.output`, without anything that differs between equal runs.
     """
-    notebook = _prepared(task)
-    watch = _Watch(notebook, task, told)
     partial = Path(task.output).with_suffix(".part.ipynb")
     began = time.monotonic()
+    watch, ending, error = _attempt(task, partial, told)
+    if ending == "died" and watch.count == 0:
+        # Kernels that start at the same time can take each other's ports. Once more; never a failed cell.
+        watch, ending, error = _attempt(task, partial, told)
+    seconds = time.monotonic() - began
+    left = leftovers.end_marked(task.mark) if task.mark else []
+    return _finish(task, partial, watch.index, ending, error, seconds, left)
+
+
+def _attempt(task: Task, partial: Path, told: Told) -> tuple[_Watch, str, str | None]:
+    """Runs the chapter once: the watch, how it ended, and why if the end came from outside its cells."""
+    notebook = _prepared(task)
+    watch = _Watch(notebook, task, told)
     ending, error = "passed", None
     try:
         _papermill(notebook, partial, task, watch)
     except papermill.exceptions.PapermillExecutionError:
         ending = "failed"
     except CellTimeoutError:
-        ending, error = "timeout", watch.timeout_text()
+        ending, error = "timeout", watch.limit
     except DeadKernelError:
         ending, error = "died", f"the kernel died ({describe_exit(ThisPython.exit_code)})"
     except RuntimeError as problem:  # the kernel did not start: nbclient says it with a bare RuntimeError
         ending, error = "died", f"the kernel did not start: {problem}"
-    seconds = time.monotonic() - began
-    left = leftovers.end_marked(task.mark) if task.mark else []
-    return _finish(task, partial, watch.index, ending, error, seconds, left)
+    return watch, ending, error
 
 
 def _prepared(task: Task) -> NotebookNode:
@@ -78,7 +87,7 @@ def _finish(
     else:
         faults = executed.faults(notebook)
         faults += [f"left a process behind: {process}" for process in left]
-        error = "\n".join(faults) or None
+        error = "\n".join(faults) or ("papermill says that it failed" if ending == "failed" else None)
         ending = "failed" if faults else ending
     checks = executed.checks(notebook)
     executed.clean(notebook)
@@ -110,7 +119,3 @@ class _Watch:
             return left
         self.limit = f"took longer than {self.task.cell_timeout:g} s (--cell-timeout)"
         return self.task.cell_timeout
-
-    def timeout_text(self) -> str:
-        """Which of the two limits passed."""
-        return self.limit
