@@ -84,6 +84,12 @@ def note_end(notebook: NotebookNode, index: int, reason: str) -> str:
     return text
 
 
+def running(notebook: NotebookNode) -> int:
+    """The index of the cell that ran when papermill last wrote the notebook; else of the last cell."""
+    states = [cell.metadata.get("papermill", {}).get("status") for cell in notebook.cells]
+    return states.index("running") if "running" in states else len(states) - 1
+
+
 def clean(notebook: NotebookNode) -> None:
     """Takes out all that two equal runs do not share: times, versions, banners, random ids."""
     notebook.cells = [cell for cell in notebook.cells if not _BANNERS & set(tags(cell))]

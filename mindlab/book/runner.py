@@ -8,12 +8,12 @@ import signal
 import sys
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from mindlab.book import catalog, junit, report, report_page
+from mindlab.book import catalog, executed, junit, notebook_file, report, report_page
 from mindlab.book.editions import Edition
 from mindlab.book.folder_lock import locked
 from mindlab.book.parameters import fit, parse_assignment
@@ -91,7 +91,8 @@ class _Run:
         """Executes and reports; the exit code."""
         for entry in self.entries:  # a result of an earlier run must not pass for one of this run
             self._output(entry).unlink(missing_ok=True)
-            self._output(entry).with_suffix(".part.ipynb").unlink(missing_ok=True)
+            self._partial(entry.name).unlink(missing_ok=True)
+        self._write()
         pool = Pool(self._environment(), self.wanted.out / "run.log", self.progress.news, self._ended)
         try:
             with _signals():
@@ -118,6 +119,9 @@ class _Run:
     def _output(self, entry: catalog.Entry) -> Path:
         return self.wanted.out / f"{entry.name}.ipynb"
 
+    def _partial(self, name: str) -> Path:
+        return self.wanted.out / f"{name}.part.ipynb"
+
     def _environment(self) -> dict[str, str]:
         added = {
             "MINDLAB_BULK": "1",
@@ -131,12 +135,21 @@ class _Run:
         return {**os.environ, **added}
 
     def _ended(self, outcome: Outcome) -> None:
-        half = self.wanted.out / f"{outcome.chapter}.part.ipynb"
-        if half.exists():
-            os.replace(half, self.wanted.out / f"{outcome.chapter}.ipynb")
+        partial = self._partial(outcome.chapter)
+        if partial.exists():  # its worker is gone or was ended; what is there is kept
+            outcome = self._rescued(outcome, partial)
         self.outcomes[outcome.chapter] = outcome
         self.progress.ended(outcome)
         self._write()  # after each chapter, so that a run that is killed leaves what it knows
+
+    def _rescued(self, outcome: Outcome, partial: Path) -> Outcome:
+        notebook = notebook_file.read(partial)
+        error = executed.note_end(notebook, executed.running(notebook), outcome.error or outcome.ending)
+        checks = tuple(executed.checks(notebook))
+        executed.clean(notebook)
+        notebook_file.write(notebook, self.wanted.out / f"{outcome.chapter}.ipynb")
+        partial.unlink()
+        return replace(outcome, error=error, checks=checks)
 
     def _interrupted(self) -> None:
         for entry in self.entries:
@@ -146,7 +159,11 @@ class _Run:
                 self._ended(Outcome(entry.name, "interrupted", 0.0, text))
 
     def _write(self) -> list[Outcome]:
-        outcomes = [self.outcomes[entry.name] for entry in self.entries if entry.name in self.outcomes]
+        """Writes the reports. A chapter that has not ended counts as failed: a run may be killed any time."""
+        outcomes = [
+            self.outcomes.get(entry.name, Outcome(entry.name, "interrupted", 0.0, "the run did not end it"))
+            for entry in self.entries
+        ]
         made = report.make(
             outcomes,
             language=self.wanted.language,
@@ -164,7 +181,8 @@ class _Run:
         said = [
             {p.name: p.value for p in entry.parameters} | self.values[entry.name] for entry in self.entries
         ]
-        return max((values["ranks"] for values in said if values.get("ranks")), default=None)
+        ranks = [values["ranks"] for values in said if isinstance(values.get("ranks"), int)]
+        return max(ranks, default=None)
 
     def _summary(self, outcomes: Sequence[Outcome]) -> str:
         passed = sum(outcome.passed for outcome in outcomes)
