@@ -188,12 +188,15 @@ def _halve_and_double(total: torch.Tensor, rank: int, ranks: int, group: Group) 
 def _exchange(
     send: torch.Tensor | None, to: int | None, receive: torch.Tensor | None, source: int | None, group: Group
 ) -> None:
-    """One round: sends one message, receives one, waits for both. Ranks are the group's, counted round."""
+    """One round: sends one message, receives one, waits for both. Ranks are the group's, counted round.
+
+    The receive is posted first: what arrives before it must wait, which costs a third of the time on gloo.
+    """
     ops = []
-    if send is not None and send.numel():
-        ops.append(dist.P2POp(dist.isend, send, _global(to, group), group))
     if receive is not None and receive.numel():
         ops.append(dist.P2POp(dist.irecv, receive, _global(source, group), group))
+    if send is not None and send.numel():
+        ops.append(dist.P2POp(dist.isend, send, _global(to, group), group))
     for work in dist.batch_isend_irecv(ops) if ops else []:
         work.wait()
 
