@@ -1,9 +1,9 @@
 """The classic algorithms by hand, from isend and irecv only: no collective of the library inside.
 
-All are called by every rank of `group` (None: all ranks), with tensors of the same shape and dtype on each rank
-unless it says otherwise, and return a new contiguous tensor; the input is not changed and carries no gradient.
-A tensor is cut with `torch.tensor_split`: any length, also one that ranks do not divide or smaller than they are
-many. An empty chunk is not sent. Bytes and rounds are those of `volume` and `volume.rounds`, to the byte.
+Every rank of `group` (None: all ranks) calls the function, with tensors of one shape and dtype unless it says
+otherwise, and gets a new contiguous tensor; the input is not changed, gradients do not flow.
+A tensor is cut with `torch.tensor_split`: any length will do, also one that p does not divide, or less than p.
+An empty chunk is not sent. Bytes and rounds are those of `volume` and `volume.rounds`, to the byte.
 
 Sums are made in the tensor's own dtype, one rank's part at a time: bfloat16 rounds after every addition. Each
 function says in which order; the result is the same to the bit on every rank.
@@ -58,7 +58,7 @@ def ring_all_gather(
     rank, ranks = _place(group)
     sizes = _shard_sizes(x, rank, ranks, sizes)
     out = x.new_empty((sum(sizes), *x.shape[1:]))
-    shards = out.split(sizes)
+    shards = torch.split(out, sizes)
     shards[rank].copy_(x.detach())
     _ring_gather(shards, rank, group)
     return out
@@ -117,7 +117,7 @@ def direct_all_to_all(x: torch.Tensor, group: Group = None) -> torch.Tensor:
     rank, ranks = _place(group)
     blocks = _chunks(x, ranks)
     out = torch.cat([blocks[rank]] * ranks)
-    arrived = out.split(max(len(blocks[rank]), 1)) if len(out) else [out] * ranks
+    arrived = torch.split(out, [len(blocks[rank])] * ranks)
     for step in range(1, ranks):
         to, source = (rank + step) % ranks, (rank - step) % ranks
         _exchange(blocks[to], to, arrived[source], source, group)
@@ -127,8 +127,9 @@ def direct_all_to_all(x: torch.Tensor, group: Group = None) -> torch.Tensor:
 def bruck_all_to_all(x: torch.Tensor, group: Group = None) -> torch.Tensor:
     """Block r of every rank's x, joined along dim 0 in the order of ranks, on rank r: few rounds, more bytes.
 
-    ceil(lg p) rounds: in round k all blocks whose way is an odd number of 2^k travel together, 2^k ranks to the
-    right. For p = 2^k every rank sends lg p / 2 times x's bytes. Bruck et al. 1997.
+    ceil(lg p) rounds: a block that has j ranks to go hops 2^k to the right for each digit k in binary j; all
+    blocks of a round travel as one message. For p = 2^k every rank sends lg p / 2 times x's bytes.
+    Bruck et al. 1997.
     """
     rank, ranks = _place(group)
     blocks = _chunks(x, ranks)
@@ -136,10 +137,10 @@ def bruck_all_to_all(x: torch.Tensor, group: Group = None) -> torch.Tensor:
     hop = 1
     while hop < ranks:
         ways = [way for way in range(ranks) if way & hop]
-        owners = [(rank - hop + way // hop * hop) % ranks for way in ways]
-        arriving = x.new_empty((sum(len(blocks[owner]) for owner in owners), *x.shape[1:]))
+        lengths = [len(blocks[(rank - hop + way // hop * hop) % ranks]) for way in ways]
+        arriving = x.new_empty((sum(lengths), *x.shape[1:]))
         _exchange(torch.cat([held[way] for way in ways]), rank + hop, arriving, rank - hop, group)
-        for way, block in zip(ways, arriving.split([len(blocks[owner]) for owner in owners]), strict=True):
+        for way, block in zip(ways, torch.split(arriving, lengths), strict=True):
             held[way] = block
         hop *= 2
     return torch.cat([held[(rank - source) % ranks] for source in range(ranks)])
@@ -148,7 +149,7 @@ def bruck_all_to_all(x: torch.Tensor, group: Group = None) -> torch.Tensor:
 def _ring_reduce(
     parts: Sequence[torch.Tensor], sums: Sequence[torch.Tensor], rank: int, group: Group
 ) -> None:
-    """Fills sums[rank]: in each round a partial sum comes from the left, gets this rank's part, and goes on."""
+    """Fills sums[rank]: in each round a partial sum comes from the left, gets this rank's part, goes on."""
     leaving = parts[rank - 1]
     for step in range(2, len(parts) + 1):
         arriving = sums[rank - step]
