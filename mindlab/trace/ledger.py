@@ -68,37 +68,38 @@ class Ledger:
         return [row for row in self.rows[rank] if row.blocking]
 
     def returned(self, rank: int) -> bool:
-        """The rank's function is over, and everything it called is in sight."""
-        if not 0 <= rank < len(self.states):
-            return False
-        state = self.states[rank]
-        return state.job == self.job and state.phase == "done" and self.last[rank] >= state.last_index
+        """The rank's function is over."""
+        return self.states[rank].job == self.job and self.states[rank].phase == "done"
 
-    def never_met(self, rank: int, communicator: str, number: int) -> bool:
-        """True if the rank has returned and surely never made this collective call."""
-        if not self.returned(rank) or rank in self.meetings[communicator, number]:
-            return False
-        if not self.cut[rank]:
+    def met(self, rank: int, communicator: str, number: int) -> bool | None:
+        """Whether the rank has made this collective call; None if it may have, out of sight."""
+        if rank in self.meetings.get((communicator, number), {}):
             return True
         known = [row.number for row in self.rows[rank] if row.communicator == communicator and _meets(row)]
-        return bool(known) and max(known) < number
+        return self._seen(rank, known, number)
 
-    def never_sent(self, channel: Channel, number: int) -> bool:
-        """True if the channel's sender has returned and surely never sent this message."""
-        return self.returned(channel.source) and self._beyond(
-            channel.source, self.sends.get(channel, {}), number
-        )
+    def sent(self, channel: Channel, number: int) -> bool | None:
+        """Whether this message was sent; None if it may have been, out of sight."""
+        known = self.sends.get(channel, {})
+        return True if number in known else self._seen(channel.source, list(known), number)
 
-    def never_received(self, channel: Channel, number: int) -> bool:
-        """True if the channel's receiver has returned and surely never received this message."""
-        if self.from_any.get((channel.communicator, channel.to, channel.tag)):
-            return False
-        return self.returned(channel.to) and self._beyond(channel.to, self.receives.get(channel, {}), number)
-
-    def _beyond(self, rank: int, known: dict[int, Row], number: int) -> bool:
+    def received(self, channel: Channel, number: int) -> bool | None:
+        """Whether a receive for this message was posted; None if it may have been (out of sight, from any)."""
+        known = self.receives.get(channel, {})
         if number in known:
-            return False
-        return not self.cut[rank] or (bool(known) and max(known) < number)
+            return True
+        if self.from_any.get((channel.communicator, channel.to, channel.tag)):
+            return None
+        return self._seen(channel.to, list(known), number)
+
+    def _seen(self, rank: int, known: list[int], number: int) -> bool | None:
+        """False if `number` is surely not among the rank's calls, given those that are in sight."""
+        state = self.states[rank]
+        if state.job == self.job and state.phase == "done" and self.last[rank] < state.last_index:
+            return None  # the rows were read before the rank ended
+        if self.cut[rank] and (not known or max(known) >= number):
+            return None
+        return False
 
     def waiting_for_any(self, communicator: str, rank: int, tag: int) -> list[tuple[Channel, Row]]:
         """Messages on their way to this rank and tag that no receive has taken yet."""

@@ -98,7 +98,7 @@ def _untaken(ledger: Ledger) -> list[str]:
     notes = []
     for channel, sent in ledger.sends.items():
         for number, row in sent.items():
-            if ledger.never_received(channel, number):
+            if ledger.received(channel, number) is False:
                 notes.append(f"nobody received what {words.full(channel.source, row)} sent")
     return notes
 

@@ -84,6 +84,7 @@ class Recording:
     def close(self, entry: Entry, end: int, failed: bool = False) -> None:
         """The call of this entry is over."""
         entry.end, entry.failed = end, failed
+        entry.call.sent = entry.call.received = ()  # the record must not keep the person's tensors alive
         if self.slot is not None:
             peer = entry.call.peer if entry.op in RECEIVES else None
             number = entry.number if peer is not None else None

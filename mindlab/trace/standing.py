@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from mindlab.trace import words
 from mindlab.trace.calls import CREATIONS, RECEIVES, SENDS
 from mindlab.trace.ledger import Ledger, channel_of
@@ -43,65 +41,44 @@ def stuck(ledger: Ledger) -> tuple[str, tuple[int, ...]] | None:
 
 
 def missing(ledger: Ledger, rank: int, row: Row) -> tuple[int, ...]:
-    """The ranks that have not made their side of this call (yet)."""
+    """The ranks that have surely not made their side of this call yet."""
     if row.op in SENDS or row.op in RECEIVES:
-        return () if _partner_posted(ledger, rank, row) else _partners(row, rank)
-    met = ledger.meetings[row.communicator, row.number]
-    return tuple(member for member in row.group if member not in met)
+        return _partners(row, rank) if _posted(ledger, rank, row) is False else ()
+    return tuple(m for m in row.group if ledger.met(m, row.communicator, row.number) is False)
 
 
 def _missing_for_ever(ledger: Ledger, rank: int, row: Row) -> tuple[int, ...]:
     """The ranks that have returned and never made their side of this call."""
-    if row.op in SENDS:
-        return (row.peer,) if row.peer is not None and _never_taken(ledger, rank, row) else ()
-    if row.op in RECEIVES:
-        return tuple(_never_sending(ledger, rank, row))
-    return tuple(m for m in row.group if ledger.never_met(m, row.communicator, row.number))
-
-
-def _never_taken(ledger: Ledger, rank: int, row: Row) -> bool:
-    return row.blocking and ledger.never_received(channel_of(rank, row), row.number)
-
-
-def _never_sending(ledger: Ledger, rank: int, row: Row) -> Iterator[int]:
-    if not row.blocking:
-        return
-    if row.peer is not None:
-        if ledger.never_sent(channel_of(rank, row), row.number):
-            yield row.peer
-        return
-    others = [member for member in row.group if member != rank]
-    quiet = all(ledger.returned(member) for member in others)
-    if quiet and not ledger.waiting_for_any(row.communicator, rank, row.tag):
-        yield from others
+    if not row.blocking and (row.op in SENDS or row.op in RECEIVES):
+        return ()
+    absent = missing(ledger, rank, row)
+    if row.op in RECEIVES and row.peer is None:  # one that still runs may send
+        return absent if all(ledger.returned(member) for member in absent) else ()
+    return tuple(member for member in absent if ledger.returned(member))
 
 
 def _may_end(ledger: Ledger, rank: int, row: Row) -> bool:
     """False only if this call surely cannot end with what is on the board."""
-    if row.op in SENDS or row.op in RECEIVES:
-        return _partner_posted(ledger, rank, row)
-    met = ledger.meetings[row.communicator, row.number]
-    if all(member in met for member in row.group):
+    absent = missing(ledger, rank, row)
+    if not absent:
         return True
-    others = any(member in met for member in row.group if member != rank)
+    others = [member for member in row.group if member != rank]
     root = row.root if row.root is not None else row.group[0]
     if row.op in _FROM_ROOT:  # a tree: a child needs its root, a root needs children, not all at once
-        return others if rank == root else root in met
+        return any(member not in absent for member in others) if rank == root else root not in absent
     if row.op in _TO_ROOT:
-        return rank != root and others
+        return rank != root and any(member not in absent for member in others)
     return False
 
 
-def _partner_posted(ledger: Ledger, rank: int, row: Row) -> bool:
+def _posted(ledger: Ledger, rank: int, row: Row) -> bool | None:
+    """Whether the other side of a send or receive is there; None if it may be."""
     if row.peer is None:
-        return bool(ledger.waiting_for_any(row.communicator, rank, row.tag))
+        if ledger.waiting_for_any(row.communicator, rank, row.tag):
+            return True
+        return None if any(ledger.cut[member] for member in row.group) else False
     channel = channel_of(rank, row)
-    if row.op in SENDS:
-        open_to_any = any(
-            r.end is None for r in ledger.from_any.get((row.communicator, row.peer, row.tag), ())
-        )
-        return row.number in ledger.receives.get(channel, {}) or open_to_any or ledger.cut[row.peer]
-    return row.number in ledger.sends.get(channel, {}) or ledger.cut[row.peer]
+    return ledger.received(channel, row.number) if row.op in SENDS else ledger.sent(channel, row.number)
 
 
 def _partners(row: Row, rank: int) -> tuple[int, ...]:
