@@ -8,7 +8,7 @@
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
-started=$SECONDS
+started="$SECONDS"
 mindlab_setup lab docs
 mindlab_stay_inside
 . "$MINDLAB_ROOT/launch/npu_env.sh"
