@@ -40,6 +40,7 @@ CHAPTERS = {
         SHOW + "row('holds', True); row('too few ranks', None)",
         "import os, sys\nprint(ranks, name, flag, sizes, maybe)",
         "print(open('data.txt').read().strip(), os.environ['MINDLAB_BULK'], sys.prefix)",
+        "for i in range(50): sys.stderr.write(f'\\r{i} of 50'); sys.stderr.flush()",
     ],
     "02_check": [SHOW + "row('does not hold', False)\nraise ValueError('2 is not 3')", "x = 1"],
     "03_raises": ["print('before')", "print('rank 1 says why')\nvalues = {}\nvalues['gone']", "x = 1"],
@@ -240,6 +241,12 @@ def test_the_kernel_is_this_python_in_the_notebooks_folder(good: Result) -> None
     """Catches the kernel of another environment, files looked for in the wrong folder, live progress."""
     text = "".join(o.text for c in good.cells("01_good") for o in c.outputs if o.output_type == "stream")
     assert f"beside the notebook 1 {sys.prefix}" in text
+
+
+def test_progress_bars_leave_their_last_state(good: Result) -> None:
+    """Catches fifty outputs of one bar, and a line that keeps every state it had."""
+    outputs = good.cells("01_good")[-1].outputs
+    assert [output.text for output in outputs] == ["49 of 50"]
 
 
 def test_two_equal_runs_give_equal_notebooks(good: Result, root: Path) -> None:

@@ -95,6 +95,8 @@ def clean(notebook: NotebookNode) -> None:
     notebook.cells = [cell for cell in notebook.cells if not _BANNERS & set(tags(cell))]
     seen: dict[str, int] = {}
     for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs = _joined(cell.outputs)
         for key in ("papermill", "execution"):
             cell.metadata.pop(key, None)
         kept = [tag for tag in tags(cell) if tag not in _BANNERS]
@@ -108,6 +110,25 @@ def clean(notebook: NotebookNode) -> None:
     notebook.metadata.pop("widgets", None)
     notebook.metadata["kernelspec"] = dict(KERNELSPEC)
     notebook.metadata["language_info"] = {"name": "python"}
+
+
+def _joined(outputs: list[NotebookNode]) -> list[NotebookNode]:
+    """Outputs whose neighbouring streams are one, with only the last state of a line that was rewritten.
+
+    nbclient can do this too (coalesce_streams), in a time that grows with the square of a line's length.
+    """
+    joined: list[NotebookNode] = []
+    for output in outputs:
+        before = joined[-1] if joined else None
+        if output.output_type == "stream" and before and before.get("name") == output.name:
+            before.text += output.text
+        else:
+            joined.append(output)
+    for output in joined:
+        if output.output_type == "stream":
+            lines = output.text.replace("\r\n", "\n").split("\n")
+            output.text = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
+    return joined
 
 
 def _added(cell: NotebookNode) -> bool:

@@ -73,7 +73,6 @@ def _papermill(notebook: NotebookNode, partial: Path, task: Task, watch: _Watch)
         kernel_manager_class=ThisPython,
         timeout_func=watch.allowed,
         on_cell_execute=watch.begins,
-        coalesce_streams=True,
     )
 
 
