@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from mindlab.trace import compare, words
+from mindlab.trace.calls import CREATIONS
 from mindlab.trace.ledger import Channel, Ledger
 from mindlab.trace.record import Record
 from mindlab.trace.row import Row, State
@@ -82,11 +83,13 @@ def review(records: Sequence[Record]) -> Review:
 
 
 def _differences(ledger: Ledger) -> Iterator[tuple[float, str, tuple[int, ...]]]:
-    """(when, message, ranks) of every call whose sides differ."""
+    """(when, message, ranks) of every call whose sides differ; groups come first, for they explain the rest."""
     for rows in ledger.meetings.values():
         message = compare.collective(rows)
         if message:
-            yield max(row.start for row in rows.values()), message, tuple(sorted(rows))
+            creation = all(row.op in CREATIONS for row in rows.values())
+            when = 0.0 if creation else max(row.start for row in rows.values())
+            yield when, message, tuple(sorted(rows))
     for channel, sent, taken in ledger.messages():
         message = compare.message(channel, sent, taken)
         if message:

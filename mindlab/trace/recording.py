@@ -18,6 +18,7 @@ from mindlab.trace.places import Place
 from mindlab.trace.record import Record
 from mindlab.trace.work import RecordedFuture, RecordedWork
 
+_NOTHING = Entry("", Call(), Group("", ()), places.NOWHERE, "")
 _MANY = 5  # notes of one kind; more are counted
 
 
@@ -29,8 +30,8 @@ class Recording:
         self.entries: list[Entry] = []
         self.notes: list[str] = []
         self.label = ""
-        self.inside: dict[int, Entry] = {}
-        """Thread -> the call that it stands in."""
+        self.inside: dict[int, Entry | None] = {}
+        """Thread -> the call that it stands in; None inside a call of an object form."""
         self.places: dict[int, list[Place]] = {}
         """Thread -> the places of the P2POps that a batch is about to issue."""
         self.counts: Counter[tuple[Any, ...]] = Counter()
@@ -46,14 +47,13 @@ class Recording:
         kwargs: dict[str, Any],
     ) -> Any:
         """What `original` returns, after a row was written for it."""
-        outer = self.inside.get(get_ident())
-        if outer is not None and outer.op not in OBJECTS:
+        outer = self.inside.get(get_ident(), _NOTHING)
+        if outer is None or (outer is not _NOTHING and outer.op not in OBJECTS):
             return original(*args, **kwargs)
         bound = dict(zip(names, args, strict=False))
         bound.update(kwargs)
-        if outer is not None:
-            self._add_inner(outer, op, reader, bound)
-            return original(*args, **kwargs)
+        if outer is not _NOTHING:
+            return self._run_inner(outer, op, reader, bound, lambda: original(*args, **kwargs))
         entry = self._read(op, reader, bound)
         if entry is None:
             return original(*args, **kwargs)
@@ -219,20 +219,27 @@ class Recording:
             return RecordedFuture(self, [(entry, buffers)], result)
         return RecordedWork(self, [(entry, buffers)], result)
 
-    def _add_inner(self, outer: Entry, op: str, reader: Reader, bound: dict[str, Any]) -> None:
-        """The bytes of an object form: what the calls inside it move."""
+    def _run_inner(
+        self, outer: Entry, op: str, reader: Reader, bound: dict[str, Any], run: Callable[[], Any]
+    ) -> Any:
+        """What `run` returns, a call inside an object form: its bytes are added to that one's."""
         group = self.group_of(bound.get("group"))
-        if group is None or outer.inner is None:
-            return
-        call = reader(bound, group.ranks, self.rank)
-        sends, receives = transfers(
-            op,
-            group.ranks,
-            self.rank,
-            nbytes=call.nbytes,
-            peer=call.peer,
-            root=call.root,
-            out_sizes=call.out_sizes,
-            in_sizes=call.in_sizes,
-        )
-        outer.inner.append((call.nbytes, sends, receives))
+        if group is not None and outer.inner is not None:
+            call = reader(bound, group.ranks, self.rank)
+            sends, receives = transfers(
+                op,
+                group.ranks,
+                self.rank,
+                nbytes=call.nbytes,
+                peer=call.peer,
+                root=call.root,
+                out_sizes=call.out_sizes,
+                in_sizes=call.in_sizes,
+            )
+            outer.inner.append((call.nbytes, sends, receives))
+        thread = get_ident()
+        self.inside[thread] = None
+        try:
+            return run()
+        finally:
+            self.inside[thread] = outer
