@@ -2,7 +2,7 @@
 
 Every rank of `group` (None: all ranks) calls the function, with tensors of one shape and dtype unless it says
 otherwise, and gets a new contiguous tensor; the input is not changed, gradients do not flow.
-A tensor is cut with `torch.tensor_split`: any length will do, also one that p does not divide, or less than p.
+A tensor is cut with `torch.tensor_split`: any length will do, also one that p does not divide, or below p.
 An empty chunk is not sent. Bytes and rounds are those of `volume` and `volume.rounds`, to the byte.
 
 Sums are made in the tensor's own dtype, one rank's part at a time: bfloat16 rounds after every addition. Each

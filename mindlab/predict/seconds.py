@@ -1,9 +1,9 @@
 r"""How long each algorithm takes in the alpha-beta-gamma model, one function for each, named as in `volume`.
 
 All take `f(nbytes, ranks, *, alpha, beta, gamma=0.0)`. `nbytes` is D, the bytes of the FULL tensor (see
-`volume`); `alpha` is the seconds a message costs however short, `beta` the seconds a byte (1 / bandwidth of one
-link), `gamma` the seconds for adding a byte. A rank sends one message and receives one at the same time; in the
-full-mesh forms it does so on all its p-1 links at once. One rank, or an empty tensor, takes 0 s.
+`volume`); `alpha` is the seconds that a message costs however short, `beta` the seconds a byte (1 / bandwidth
+of one link), `gamma` the seconds for adding a byte. A rank sends one message and receives one at a time; in
+the full-mesh forms it does so on all its p-1 links at once. One rank, or an empty tensor, takes 0 s.
 
 The number is modelled: it says what the model says, nothing of contention, of copies or of the host.
 """

@@ -6,8 +6,8 @@ that one rank hands in. (One rank's share in its place makes every prediction p 
 
 `value` is the closed form, in bytes sent per rank: the mean, where ranks differ. With `itemsize` (bytes of
 one element, or of one row if the tensor is cut by rows) `per_rank` holds the exact whole bytes of every rank,
-cut as `torch.tensor_split` cuts, which is what `mindlab.collectives` does. Empty chunks are not sent. All ranks
-together receive what all ranks send: adding both counts every byte twice.
+cut as `torch.tensor_split` cuts, which is what `mindlab.collectives` does. Empty chunks are not sent. All
+ranks together receive what all ranks send: adding both counts every byte twice.
 
 `volume.rounds` has the same names: how many steps. `seconds` has them too: how long.
 """

@@ -13,7 +13,7 @@ _LONGEST = 2000
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
-class expect_error:  # noqa: N801  (used as a statement: `with ml.expect_error(…):`)
+class expect_error:
     """A context manager for a block that must fail with `kind` and a message in which `match` is found.
 
     `kind` is an exception class or a tuple of them, `match` a regular expression (re.search). The error is
