@@ -77,7 +77,7 @@ def test_an_asynchronous_all_reduce_changed_before_wait_is_refused():
         x.add_(1)
         work.wait()
 
-    with pytest.raises(RankFailed, match="all_reduce .* was changed before wait"):
+    with pytest.raises(RankFailed, match=r"all_reduce .* was changed before wait"):
         ml.launch(race, ranks=2, timeout=20)
 
 

@@ -215,7 +215,7 @@ def test_sockets_to_the_outside_are_left_out():
 
 
 def test_bytes_sent_before_the_peer_looked_still_count():
-    """Would catch traffic lost because the receiver read its first counters late: the sender's are the start."""
+    """Would catch traffic lost because the receiver read its first counters late."""
     row = Row(index=0, op="send", group=(0, 1), number=0, nbytes=4, dtype="float32", peer=1)
     calls = [(*(getattr(row, name) for name in Row.__dataclass_fields__), "", "", "", ())]
     before_mine, _ = _ends(sent=0)

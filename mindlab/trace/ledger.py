@@ -84,7 +84,7 @@ class Ledger:
         return True if number in known else self._seen(channel.source, list(known), number)
 
     def received(self, channel: Channel, number: int) -> bool | None:
-        """Whether a receive for this message was posted; None if it may have been (out of sight, from any)."""
+        """Whether a receive for this message was posted; None if it may have been."""
         known = self.receives.get(channel, {})
         if number in known:
             return True

@@ -83,7 +83,7 @@ def review(records: Sequence[Record]) -> Review:
 
 
 def _differences(ledger: Ledger) -> Iterator[tuple[float, str, tuple[int, ...]]]:
-    """(when, message, ranks) of every call whose sides differ; groups come first, for they explain the rest."""
+    """(when, message, ranks) of every call whose sides differ; groups first: they explain the rest."""
     for rows in ledger.meetings.values():
         message = compare.collective(rows)
         if message:

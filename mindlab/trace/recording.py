@@ -12,7 +12,7 @@ from typing import Any
 from mindlab.trace import guards, places
 from mindlab.trace.arguments import Reader
 from mindlab.trace.board import Slot
-from mindlab.trace.calls import CREATIONS, OBJECTS, RECEIVES, SENDS, transfers
+from mindlab.trace.calls import CREATIONS, OBJECTS, RECEIVES, SENDS, Call, transfers
 from mindlab.trace.entry import Entry, Group, inner, row
 from mindlab.trace.places import Place
 from mindlab.trace.record import Record
