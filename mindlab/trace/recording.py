@@ -111,6 +111,7 @@ class Recording:
 
     def finish(self) -> Record:
         """The record; what nobody waited for is said."""
+        self.slot = None  # a work that is waited for later must not touch the next experiment's rows
         record = Record(self.rank, origin=self.origin, notes=self.notes, guarded=self.guarded)
         if not self.guarded:
             record.notes.append("guards were off")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _MOST_ROWS = 16
 _MOST_NOTES = 8
-_LINES = "border-bottom: 1px solid color-mix(in srgb, currentColor 25%, transparent)"
+_LINES = "border-bottom: 1px solid currentColor"
 
 
 def columns(run: Run) -> list[tuple[str, list[str]]]:
