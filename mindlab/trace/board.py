@@ -213,22 +213,21 @@ class Board:
         status = cells[at + _STATUS] - index * 8
         if cells[at + _INDEX] != index or cells[at + _ROW_JOB] != job or not 0 <= status <= _FAILED:
             return None
-        if known is None:
-            known = self._parsed(rank, index)
-        if known is None:
-            return None
-        peer = cells[at + _PEER]
         closed = status in (_CLOSED, _FAILED)
-        return replace(
-            known,
-            peer=None if peer == _UNKNOWN_PEER else peer,
-            number=cells[at + _NUMBER],
-            blocking=status in (_INSIDE, _WAITING),
-            failed=status == _FAILED,
-            end=cells[at + _END] / 1e9 if closed else None,
-        )
+        moving: dict[str, Any] = {
+            "peer": None if cells[at + _PEER] == _UNKNOWN_PEER else cells[at + _PEER],
+            "number": cells[at + _NUMBER],
+            "blocking": status in (_INSIDE, _WAITING),
+            "failed": status == _FAILED,
+            "end": cells[at + _END] / 1e9 if closed else None,
+        }
+        if known is not None:
+            return replace(known, **moving)
+        still = self._still(rank, index)
+        return None if still is None else Row(index=index, start=cells[at + _START] / 1e9, **still, **moving)
 
-    def _parsed(self, rank: int, index: int) -> Row | None:
+    def _still(self, rank: int, index: int) -> dict[str, Any] | None:
+        """The fields that never change once the row is written; None if they cannot be read."""
         cells = self._cells[rank]
         byte = _HEADER + (index % ROWS) * _ROW
         at, body = byte >> 3, byte + 8 * _CELLS
@@ -238,8 +237,7 @@ class Board:
         data = bytes(self._parts[rank][body : body + length])
         if zlib.crc32(data, index & 0xFFFFFFFF) != cells[at + _CHECKSUM]:
             return None
-        values = dict(zip(PAYLOAD, marshal.loads(data), strict=True))
-        return Row(index=index, number=cells[at + _NUMBER], start=cells[at + _START] / 1e9, **values)
+        return dict(zip(PAYLOAD, marshal.loads(data), strict=True))
 
 
 def _packed(payload: tuple[Any, ...]) -> bytes:
