@@ -34,8 +34,8 @@ def check(
     `predicted`: a Quantity, a number, a sequence by rank, or `...`. A Quantity with `per_rank` is compared
     rank by rank; one number must hold for every rank. `measured`: a Measured (`run.sent`, `run.wire.sent`), a
     number, or a sequence by rank. One measured number (a mean) is compared with the quantity's value.
-    `within` is a relative tolerance; 0 means equal. `run` adds what was graded (backend, seed, code); one whose
-    function returned `...` is not answered yet. `provenance` says where a bare number comes from, else "stated".
+    `within` is a relative tolerance; 0 means equal. `run` adds what was graded (backend, seed, code); a run
+    that returned `...` is not answered yet. `provenance` says where a bare number comes from, else "stated".
 
     Fewer than 3 ranks are never a pass: at p = 2 left and right are one neighbour, and (p-1) D is 2(p-1)/p D.
     0 bytes on every rank fail, whatever was predicted, unless `allow_zero` says that nothing is the claim.
