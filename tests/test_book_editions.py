@@ -9,7 +9,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from mindlab.book import builder, solutions
+from mindlab.book import builder, catalog, solutions
 from mindlab.book.editions import Edition, notebook, notebook_text
 from mindlab.book.solutions import MARK
 from mindlab.book.source import Chapter, parse_chapter
@@ -179,6 +179,20 @@ def test_build_does_not_overwrite_a_learners_answers(root: Path) -> None:
     written, found = builder.build(root)
     assert written == [run] and "changed by hand" in found[0] and "= 7" in mine.read_text()
     assert builder.build(root, force=True)[0] == [mine]
+
+
+def test_a_run_is_told_when_a_notebook_is_not_its_source(root: Path) -> None:
+    """Catches a run of last week's chapter that nobody notices."""
+    builder.build(root)
+    edition = Edition("en", "solutions")
+    entry = catalog.entries(root, edition, ["1"])[0]
+    assert (entry.name, [p.name for p in entry.parameters]) == ("01_t", ["ranks", "language"])
+    assert catalog.stale(root, entry, edition) == ""
+    source = root / "notebooks/src/01_t.md"
+    source.write_text(source.read_text(encoding="utf-8").replace("x = 1", "x = 3"), encoding="utf-8")
+    assert "its source is newer" in catalog.stale(root, entry, edition)
+    entry.path.write_text(entry.path.read_text(encoding="utf-8").replace("x = 1", "x = 4"), encoding="utf-8")
+    assert "changed by hand" in catalog.stale(root, entry, edition)
 
 
 def test_a_broken_source_leaves_the_notebooks_alone(root: Path) -> None:

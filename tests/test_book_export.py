@@ -14,9 +14,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from mindlab.book import exporter, inspection, printing
-from mindlab.book.links import rewrite
-from mindlab.book.mathml import mathml
+from mindlab.book import exporter, printing
 from mindlab.errors import MindlabError
 
 SVG = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9"><rect width="9" height="9"/></svg>'
@@ -222,6 +220,19 @@ def test_each_fault_of_a_page_is_named(tmp_path: Path, cell: Any, words: str) ->
     assert any("01_one" in line and words in line for line in found), found
 
 
+def test_a_chinese_page_speaks_chinese(tmp_path: Path) -> None:
+    """Catches English buttons, and a page whose language a browser must guess (and so its font)."""
+    root, run = project(tmp_path, [new_markdown_cell("# 一")])
+    report = json.loads((run / "report.json").read_text())
+    for chapter in report["chapters"]:
+        chapter["language"] = "zh"
+    (run / "report.json").write_text(json.dumps(report))
+    pages, found = exporter.export(root, run, tmp_path / "out")
+    index, page = (path.read_text(encoding="utf-8") for path in pages[:2])
+    assert not found and 'lang="zh-CN"' in page and "下一章" in page and "目录" in page
+    assert 'lang="zh-CN"' in index and "章节" in index
+
+
 def test_a_failed_chapter_is_exported_and_named(tmp_path: Path) -> None:
     """Catches a site that passes although its chapter failed."""
     _, found, _ = export(tmp_path, FIRST[:1], status="failed")
@@ -272,27 +283,3 @@ def test_pdf_holds_the_whole_chapter(tmp_path: Path) -> None:
     if shutil.which("pdftotext"):
         done = subprocess.run(["pdftotext", pages[0], "-"], capture_output=True, text=True, check=True)
         assert "answer = 42" in done.stdout and "2025-05-01" in done.stdout
-
-
-def test_rewriting_links_touches_links_alone() -> None:
-    """Catches targets changed inside code, and pictures inside links that are missed."""
-    text = '[![alt](a.png)](b.md) ![x](c.svg "t") [y][1] `z`\n```\n[k](kept.md)\n```\n<a href="d.md">d</a>'
-    assert rewrite(text, str.upper) == text.replace("a.png", "A.PNG").replace("b.md", "B.MD").replace(
-        "c.svg", "C.SVG"
-    ).replace("d.md", "D.MD")
-
-
-def test_mathml_names_what_it_cannot_set() -> None:
-    """Catches a formula that vanishes."""
-    assert "<mfrac>" in mathml(r"\frac{a}{b}")
-    assert "<mtext>KiB</mtext>" in mathml(r"\mathrm{KiB}") and "<mtr>" in mathml(
-        r"\begin{aligned}a&=b\end{aligned}"
-    )
-    for broken in (r"\frac{a}", r"\nosuchcommand x", r"\left( x", r"a & b"):
-        with pytest.raises(ValueError, match="cannot set the formula"):
-            mathml(broken)
-
-
-def test_inspection_finds_nothing_in_nothing(tmp_path: Path) -> None:
-    """Catches an inspection that fails on an empty folder."""
-    assert inspection.findings(tmp_path) == []
