@@ -12,7 +12,7 @@ from nbclient import NotebookClient
 
 from mindlab.bench.peers import MINDLAB, WORK, Peer, present
 
-_CELL_SECONDS = 300
+_CELL_SECONDS = 120
 
 _MEMORY = """
 import psutil, os

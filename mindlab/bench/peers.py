@@ -62,7 +62,7 @@ PEERS = (
         "    if not dist.is_initialized(): dist.init_process_group('gloo')\n"
         "    torch.save(work(), folder + '/%d' % dist.get_rank())\n",
         "with contextlib.redirect_stdout(io.StringIO()):\n"
-        "    notebook_launcher(saved, (folder,), num_processes={ranks}, use_port='0')\n"
+        "    notebook_launcher(saved, (folder,), num_processes={ranks})\n"
         "values = [torch.load(folder + '/%d' % r) for r in range({ranks})]",
     ),
     Peer(
@@ -117,14 +117,17 @@ PEERS = (
     Peer(
         "nbdistributed",
         "nbdistributed",
-        "%load_ext nbdistributed\nfrom IPython import get_ipython\nstarted = False\nimport inspect",
+        "import os\nos.environ.update(GLOO_SOCKET_IFNAME='lo', OMP_NUM_THREADS='1')\n"
+        "%load_ext nbdistributed\nfrom IPython import get_ipython\nstarted = False",
         "if not started:\n"
         "    get_ipython().run_line_magic('dist_init', '-n {ranks}')\n"
+        "    get_ipython().run_line_magic('dist_mode', '-d')\n"
         "    started = True\n"
         "text = WORK_TEXT + '\\nwork()'\n"
         "get_ipython().run_cell_magic('distributed', '', text)\n"
         "values = []",
-        "get_ipython().run_line_magic('dist_shutdown', '')",
+        # Its own %dist_shutdown ends every process of the host whose command line looks like a worker.
+        "import psutil\nfor child in psutil.Process().children(recursive=True): child.kill()",
     ),
     Peer(
         "torchrun (fresh)",
