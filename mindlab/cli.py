@@ -20,13 +20,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if given[:1] == ["bench"]:
             return bench(given[1:])
-        options = parser().parse_args(given)
+        options = _parse(given)
         return int(options.command(options))
     except MindlabError as error:
         print(f"mindlab {given[0]}: {error}", file=sys.stderr)
         return WRONG_USE
     except BrokenPipeError:
         return FAILED
+
+
+def _parse(given: Sequence[str]) -> argparse.Namespace:
+    """The options. Chapters may also stand behind options, which argparse alone refuses: `run 00 -p a=1 01`."""
+    top = parser()
+    options, rest = top.parse_known_args(given)
+    if rest and (options.name != "run" or any(word.startswith("-") for word in rest)):
+        top.error(f"unrecognized arguments: {' '.join(rest)}")
+    if rest:
+        options.chapters += rest
+    return options
 
 
 def parser() -> argparse.ArgumentParser:

@@ -29,6 +29,16 @@ def test_an_unknown_command_lists_the_known(capsys: pytest.CaptureFixture[str]) 
     assert ended.value.code == 2 and all(command in text for command in COMMANDS)
 
 
+def test_chapters_may_stand_anywhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Catches a chapter that is refused, or lost, because an option stands before it."""
+    options = cli._parse(["run", "00", "-p", "a=1", "01", "--jobs", "2"])
+    assert (options.chapters, options.p, options.jobs) == (["00", "01"], ["a=1"], 2)
+    for wrong in (["run", "00", "--paralel"], ["build", "00"]):
+        with pytest.raises(SystemExit):
+            cli.main(wrong)
+    assert "unrecognized arguments: --paralel" in capsys.readouterr().err
+
+
 def test_the_command_line_imports_nothing_heavy() -> None:
     """Catches a start that takes seconds, or that dies because torch does."""
     code = (
