@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parse(given: Sequence[str]) -> argparse.Namespace:
-    """The options. Chapters may also stand behind options, which argparse alone refuses: `run 00 -p a=1 01`."""
+    """The options. Chapters may stand behind options too, which argparse refuses: `run 00 -p a=1 01`."""
     top = parser()
     options, rest = top.parse_known_args(given)
     if rest and (options.name != "run" or any(word.startswith("-") for word in rest)):
