@@ -104,8 +104,8 @@ def _times(seen: Number, said: Number, unit: str) -> str:
     predicted = f"the predicted {units.with_base(said, unit)}"
     if not said:
         return "where nothing was predicted"
-    factor = f"{float(seen) / float(said):.4g}"
-    if factor != "1":
-        return f"{factor} times {predicted}"
+    factor = float(seen) / float(said)
+    if not 0.99 < factor < 1.01:
+        return f"{factor:.4g} times {predicted}"
     word = "more" if seen > said else "less"
     return f"{units.with_base(abs(seen - said), unit)} {word} than {predicted}"

@@ -125,9 +125,9 @@ def _tolerance(theirs: list[torch.Tensor], atol: float | None, rtol: float | Non
     if atol is not None or rtol is not None:
         return atol or 0.0, f"Allowed: {atol or 0:g} + {rtol or 0:g} x |reference|"
     share, words = _ROUNDING.get(_name(theirs[0].dtype), (0.0, "whole numbers: equal"))
-    peak = max((float(_finite_peak(tensor)) for tensor in theirs), default=0.0)
     if not share:
         return 0.0, f"Allowed: 0 ({words})"
+    peak = max((_finite_peak(tensor) for tensor in theirs), default=0.0)
     return share * peak, f"Allowed: {share * peak:.3g} = {share:.3g} x largest |reference| ({words})"
 
 
