@@ -3,7 +3,7 @@
 A rank writes one row for each call and one state; the notebook's process reads both, also when the rank is
 stuck inside the backend, was killed, or crashed. Writing a row costs a few microseconds.
 
-Layout, one slot a rank: a page of 64-bit cells (the state), then ROWS rows. A row is ten cells and a payload
+Layout, one slot a rank: a page of 64-bit cells (the state), then ROWS rows. A row is nine cells and a payload
 (`marshal`: plain values only, quick, and never run as code) under a checksum. The cells that change while a
 call is open carry the row's index, so that a reader never takes a half-written row for a whole one.
 All times on the board are `time.monotonic_ns()`: on one host that clock is common to all processes.
@@ -14,6 +14,7 @@ from __future__ import annotations
 import marshal
 import mmap
 import os
+import struct
 import tempfile
 import time
 import zlib
@@ -28,21 +29,27 @@ PHASES = ("idle", "ready", "running", "done", "failed")
 
 _HEADER = 4096
 _ROW = 2048
-_CELLS = 10
+_CELLS = 9
 _SLOT = _HEADER + ROWS * _ROW
 _ROOM = _ROW - 8 * _CELLS
 
 # Cells of the state.
-_JOB, _PHASE, _SINCE, _COUNT, _STANDING, _STANDING_SINCE = range(6)
+_JOB, _PHASE, _SINCE, _COUNT, _STANDING_SINCE, _STANDING = range(6)
 # Cells of a row.
-_INDEX, _ROW_JOB, _LENGTH, _CHECKSUM, _STATUS, _START, _END, _PEER, _NUMBER, _FLAGS = range(10)
+_INDEX, _ROW_JOB, _LENGTH, _CHECKSUM, _START, _END, _PEER, _NUMBER, _STATUS = range(9)
+_PACK = struct.Struct("@9q").pack_into
+_PACK_STANDING = struct.Struct("@3q").pack_into
 # What the rank does with a row's call; stored as index * 8 + status.
 _INSIDE, _ISSUED, _WAITING, _CLOSED, _FAILED = range(5)
 _UNKNOWN_PEER = -1
 
 
 class Slot:
-    """The part of the board that one rank writes. Not for two threads at once on the same row."""
+    """The part of the board that one rank writes, from one thread at a time.
+
+    Writing is on the way of every call, and between two calls other work has emptied the caches: few steps
+    count for more here than plain ones.
+    """
 
     def __init__(self, cells: memoryview, raw: memoryview) -> None:
         self._cells, self._raw = cells, raw
@@ -64,26 +71,19 @@ class Slot:
 
     def enter(self, payload: tuple[Any, ...], *, number: int, peer: int | None, start: int) -> int:
         """The row's number, once it is written. `payload` holds the fields of PAYLOAD; `start` in ns."""
-        cells = self._cells
+        cells, raw = self._cells, self._raw
         index = cells[_COUNT]
-        data = _packed(payload)
+        data = marshal.dumps(payload)
+        if len(data) > _ROOM:
+            data = _cut(payload)
         byte = _HEADER + (index % ROWS) * _ROW
-        at = byte >> 3
-        cells[at + _INDEX] = -1
         body = byte + 8 * _CELLS
-        self._raw[body : body + len(data)] = data
-        job = cells[_JOB]
-        cells[at + _ROW_JOB] = job
-        cells[at + _LENGTH] = len(data)
-        cells[at + _CHECKSUM] = zlib.crc32(data, index & 0xFFFFFFFF)
-        cells[at + _START] = start
-        cells[at + _PEER] = _UNKNOWN_PEER if peer is None else peer
-        cells[at + _NUMBER] = number
-        cells[at + _STATUS] = index * 8 + _INSIDE
-        cells[at + _INDEX] = index
-        cells[_COUNT] = index + 1
-        cells[_STANDING_SINCE] = start
-        cells[_STANDING] = index
+        raw[body : body + len(data)] = data
+        check = zlib.crc32(data, index & 0xFFFFFFFF)
+        peer = _UNKNOWN_PEER if peer is None else peer
+        # One call for all cells of the row, in the order of _INDEX … _STATUS.
+        _PACK(raw, byte, index, cells[_JOB], len(data), check, start, 0, peer, number, index * 8)
+        _PACK_STANDING(raw, 8 * _COUNT, index + 1, start, index)
         return int(index)
 
     def issued(self, index: int) -> None:
@@ -108,13 +108,13 @@ class Slot:
         """Close a row. `peer` and `number` where only the return says them (a receive from any rank)."""
         cells = self._cells
         at = (_HEADER + (index % ROWS) * _ROW) >> 3
-        if cells[at + _INDEX] == index:
+        if cells[at] == index:
             cells[at + _END] = time.monotonic_ns() if end is None else end
-            if peer is not None:
-                cells[at + _PEER] = peer
-            if number is not None:
-                cells[at + _NUMBER] = number
-        self._status(index, _FAILED if failed else _CLOSED)
+            if number is not None and peer is not None:
+                cells[at + _PEER], cells[at + _NUMBER] = peer, number
+            cells[at + _STATUS] = index * 8 + (_FAILED if failed else _CLOSED)
+        if cells[_STANDING] == index:
+            cells[_STANDING] = -1
 
     def _status(self, index: int, status: int) -> None:
         cells = self._cells
@@ -240,11 +240,8 @@ class Board:
         return dict(zip(PAYLOAD, marshal.loads(data), strict=True))
 
 
-def _packed(payload: tuple[Any, ...]) -> bytes:
-    """The payload as bytes that fit a row: what is too long (a deep path, many ranks) is cut."""
-    data = marshal.dumps(payload)
-    if len(data) <= _ROOM:
-        return data
+def _cut(payload: tuple[Any, ...]) -> bytes:
+    """A payload that is too long for a row (a deep path, many ranks), cut so that it fits."""
     values = dict(zip(PAYLOAD, payload, strict=True))
     values["file"] = values["file"].replace("\\", "/").rsplit("/", 1)[-1][-100:]
     values["communicator"], values["shape"] = values["communicator"][-100:], values["shape"][:16]

@@ -42,36 +42,20 @@ SAME = {
 class Call:
     """What the arguments of one call say. Sizes are bytes, ranks are global."""
 
-    __slots__ = (
-        "created",
-        "dtype",
-        "in_sizes",
-        "nbytes",
-        "out_sizes",
-        "peer",
-        "received",
-        "reduction",
-        "root",
-        "sent",
-        "shape",
-        "tag",
-    )
-
-    def __init__(self) -> None:
-        self.nbytes = 0
-        self.dtype = ""
-        self.shape: tuple[int, ...] = ()
-        self.peer: int | None = None
-        self.root: int | None = None
-        self.tag = 0
-        self.reduction = ""
-        self.out_sizes: tuple[int, ...] = ()
-        self.in_sizes: tuple[int, ...] = ()
-        self.created: tuple[int, ...] = ()
-        self.sent: Sequence[Any] = ()
-        """Tensors that this rank hands in."""
-        self.received: Sequence[Any] = ()
-        """Tensors that the call fills."""
+    nbytes = 0
+    dtype = ""
+    shape: tuple[int, ...] = ()
+    peer: int | None = None
+    root: int | None = None
+    tag = 0
+    reduction = ""
+    out_sizes: tuple[int, ...] = ()
+    in_sizes: tuple[int, ...] = ()
+    created: tuple[int, ...] = ()
+    sent: Sequence[Any] = ()
+    """Tensors that this rank hands in."""
+    received: Sequence[Any] = ()
+    """Tensors that the call fills."""
 
 
 def transfers(

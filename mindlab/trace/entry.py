@@ -21,23 +21,19 @@ class Group:
 class Entry:
     """One call while it is recorded."""
 
-    __slots__ = (
-        "asynchronous", "call", "communicator", "end", "failed", "group", "index", "inner", "key", "label",
-        "number", "op", "place", "start", "waited",
-    )  # fmt: skip
+    number = 0
+    index = -1
+    start = 0
+    end: int | None = None
+    asynchronous = False
+    waited = False
+    failed = False
+    inner: list[Any] | None = None
+    key: tuple[Any, ...] = ()
 
     def __init__(self, op: str, call: Call, group: Group, place: Place, label: str) -> None:
         self.op, self.call, self.place, self.label = op, call, place, label
         self.group, self.communicator = group.ranks, group.name
-        self.key: tuple[Any, ...] = ()
-        self.number = 0
-        self.index = -1
-        self.start = 0
-        self.end: int | None = None
-        self.asynchronous = False
-        self.waited = False
-        self.failed = False
-        self.inner: list[Any] | None = None
 
     @property
     def is_pair(self) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from mindlab.errors import UnsafeCall
+from mindlab.trace.places import Place
 
 _WHOLE = 32 * 1024
 """Buffers up to this many bytes are compared whole, larger ones by samples."""
@@ -18,30 +19,24 @@ _EDGE = 1024
 _SAMPLES = 4096
 
 
-def refuse_strided(op: str, tensors: Iterable[Any], where: str) -> None:
+def refuse_strided(op: str, tensors: Iterable[Any], where: Place) -> None:
     """Raise UnsafeCall if one of the tensors has gaps or another order in memory.
 
     gloo sends the bytes between the elements instead of the elements: an all_reduce over a column of a
     matrix gives wrong sums without an error.
     """
     for tensor in tensors:
-        if _is_strided(tensor):
-            raise UnsafeCall(
-                f"{op} got a tensor that is not contiguous: shape {tuple(tensor.shape)}, "
-                f"stride {tuple(tensor.stride())} ({where}).\n"
-                f"The backend reads memory in order, not by stride, so other elements would travel.\n"
-                f"Give it x.contiguous(), and copy the result back if the call fills it."
-            )
-
-
-def _is_strided(tensor: Any) -> bool:
-    try:
-        return not tensor.is_contiguous()
-    except (
-        RuntimeError,
-        AttributeError,
-    ):  # a sparse tensor has no strides; not a tensor: torch says so itself
-        return False
+        try:
+            if tensor.is_contiguous():
+                continue
+        except (RuntimeError, AttributeError):  # sparse, or no tensor: torch itself says so
+            continue
+        raise UnsafeCall(
+            f"{op} got a tensor that is not contiguous: shape {tuple(tensor.shape)}, "
+            f"stride {tuple(tensor.stride())} ({where.words}).\n"
+            f"The backend reads memory in order, not by stride, so other elements would travel.\n"
+            f"Give it x.contiguous(), and copy the result back if the call fills it."
+        )
 
 
 class Buffer:
@@ -82,11 +77,11 @@ def watch(op: str, sent: Sequence[Any], received: Sequence[Any]) -> list[Buffer]
     ]
 
 
-def refuse_changed(op: str, buffers: Sequence[Buffer], where: str) -> None:
+def refuse_changed(op: str, buffers: Sequence[Buffer], where: Place) -> None:
     """Raise UnsafeCall if a buffer was written between the call and now."""
     if any(buffer.changed() for buffer in buffers):
         raise UnsafeCall(
-            f"{op} ({where}): its tensor was changed before wait().\n"
+            f"{op} ({where.words}): its tensor was changed before wait().\n"
             f"The backend may read it until wait() returns, so the other rank can get the new values.\n"
             f"Change it after wait(), or send x.clone()."
         )

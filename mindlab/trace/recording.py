@@ -66,7 +66,7 @@ class Recording:
         spots = [getattr(op, "_mindlab_place", here) for op in ops] if isinstance(ops, list) else []
         if self.guarded:
             for op, spot in zip(ops, spots, strict=False):
-                guards.refuse_strided(op.op.__name__, (op.tensor,), spot.words)
+                guards.refuse_strided(op.op.__name__, (op.tensor,), spot)
         first = len(self.entries)
         self.places[thread] = spots
         try:
@@ -139,7 +139,7 @@ class Recording:
         group = self.group_of(bound.get("parent_pg" if op in CREATIONS else "group"))
         if group is None:
             return None
-        spots = self.places.get(get_ident())
+        spots = self.places.get(get_ident()) if self.places else None
         place = spots.pop(0) if spots else places.find(sys._getframe(3))
         try:
             call = reader(bound, group.ranks, self.rank)
@@ -147,7 +147,9 @@ class Recording:
             self.notes.append(f"rank {self.rank}: {op} ({place.words}) was not recorded: unusual arguments")
             return None
         if self.guarded:
-            guards.refuse_strided(op, [*call.sent, *call.received], place.words)
+            guards.refuse_strided(op, call.sent, place)
+            if call.received is not call.sent:
+                guards.refuse_strided(op, call.received, place)
         if op == "new_group" and bound.get("use_local_synchronization"):
             group = Group(f"local {call.created}", call.created)
         elif op in CREATIONS:
@@ -179,13 +181,11 @@ class Recording:
     ) -> Any:
         thread = get_ident()
         watched = self.guarded and entry.asynchronous
-        buffers = guards.watch(entry.op, entry.call.sent, entry.call.received) if watched else []
-        entry.start = time.monotonic_ns()
-        if self.slot is not None:
-            call = entry.call
-            entry.index = self.slot.enter(
-                entry.payload(), number=entry.number, peer=call.peer, start=entry.start
-            )
+        call, slot = entry.call, self.slot
+        buffers = guards.watch(entry.op, call.sent, call.received) if watched else []
+        entry.start = start = time.monotonic_ns()
+        if slot is not None:
+            entry.index = slot.enter(entry.payload(), number=entry.number, peer=call.peer, start=start)
         else:
             entry.index = len(self.entries)
         self.entries.append(entry)
@@ -208,7 +208,7 @@ class Recording:
     def _returned(self, entry: Entry, result: Any, buffers: list[guards.Buffer]) -> Any:
         if not entry.asynchronous:
             end = time.monotonic_ns()
-            if entry.op in RECEIVES and entry.call.peer is None and isinstance(result, int) and result >= 0:
+            if entry.call.peer is None and entry.op in RECEIVES and isinstance(result, int) and result >= 0:
                 self.learn_peer(entry, result)
             self.close(entry, end)
             return result

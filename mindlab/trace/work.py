@@ -91,7 +91,7 @@ class RecordedWork:
                 continue
             entry.waited = True
             self._recording.close(entry, self._done or now)
-            guards.refuse_changed(entry.op, buffers, entry.place.words)
+            guards.refuse_changed(entry.op, buffers, entry.place)
 
 
 class RecordedFuture(RecordedWork):
