@@ -48,6 +48,7 @@ _MODULES = {"volume", "seconds", "draw", "collectives"}
 if TYPE_CHECKING:
     from mindlab import collectives as collectives
     from mindlab import draw as draw
+    from mindlab.draw.player import play as play
     from mindlab.errors import CheckFailed as CheckFailed
     from mindlab.errors import MindlabError as MindlabError
     from mindlab.planning.calibration import calibrate as calibrate
@@ -64,7 +65,6 @@ if TYPE_CHECKING:
     from mindlab.trace.recorder import step as step
     from mindlab.trace.run import Run as Run
     from mindlab.trace.storage import load as load
-    from mindlab.draw.player import play as play
 
 __all__ = sorted([*_HOMES, "__version__"])
 
@@ -93,7 +93,12 @@ def _enter_notebook() -> None:
     from mindlab.ranks import magic
 
     magic.register(shell)
-    if hasattr(shell, "kernel") and os.environ.get("MINDLAB_PRESTART") != "0":
+    if not hasattr(shell, "kernel"):
+        return
+    if "torch" not in sys.modules:
+        # The notebook's process must not touch a card; and torch_npu without CANN breaks `import torch`.
+        os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
+    if os.environ.get("MINDLAB_PRESTART") != "0":
         from mindlab.ranks import supervisor
 
         supervisor.supervisor().preload()

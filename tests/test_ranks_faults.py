@@ -260,3 +260,28 @@ def test_a_rank_killed_between_two_experiments() -> None:
     os.kill(pids[1], signal.SIGKILL)
     time.sleep(0.3)
     assert ml.launch(lambda: dist.get_rank(), ranks=2).values == [0, 1]
+
+
+def test_the_parent_of_ranks_is_killed() -> None:
+    """Would catch a kernel that can start no rank any more, and an error without a reason."""
+
+    def experiment() -> None:
+        if rank() == 0:
+            os.kill(os.getppid(), signal.SIGKILL)
+        time.sleep(600)
+
+    with pytest.raises(ml.MindlabError, match="the process that starts ranks is gone: it ended with -9"):
+        ml.launch(experiment, ranks=2)
+
+
+def test_two_launches_at_once_are_refused() -> None:
+    """Would catch two experiments that mix their messages in one pool."""
+    import threading
+
+    thread = threading.Thread(target=lambda: ml.launch(lambda: time.sleep(1.5), ranks=2))
+    ml.launch(int, ranks=2)
+    thread.start()
+    time.sleep(0.3)
+    with pytest.raises(ml.MindlabError, match="another experiment is running"):
+        ml.launch(int, ranks=2)
+    thread.join(timeout=20)

@@ -85,6 +85,8 @@ def test_the_magic_keeps_names_and_prints_the_last_value(notebook: Notebook) -> 
     assert [line for line in sorted(text.split("\n")) if line] == [f"[rank {r}] 30.0" for r in range(3)]
     assert "3" in notebook.text("len(run.events)")
     assert "no such name" in notebook.text("%%ranks 3 -i nothing\npass")
+    assert "names that %%ranks cells left are gone" in notebook.text("ml.launch(int, ranks=2);")
+    assert "invalid int value" in notebook.text("%%ranks many\npass")
 
 
 def test_long_work_shows_that_it_runs(notebook: Notebook) -> None:

@@ -142,8 +142,9 @@ PEERS = (
         "dist.destroy_process_group()\n"
         "''')\n"
         "env = {{**os.environ, 'GLOO_SOCKET_IFNAME': 'lo', 'OMP_NUM_THREADS': '1'}}\n"
-        "command = [sys.executable, '-m', 'torch.distributed.run', '--standalone', '--nproc_per_node={ranks}']\n"
-        "subprocess.run([*command, str(script), folder], check=True, env=env, capture_output=True, timeout=300)\n"
+        "command = [sys.executable, '-m', 'torch.distributed.run', '--standalone']\n"
+        "command += ['--nproc_per_node={ranks}', str(script), folder]\n"
+        "subprocess.run(command, check=True, env=env, capture_output=True, timeout=300)\n"
         "values = [torch.load(folder + '/%d' % r) for r in range({ranks})]",
     ),
 )

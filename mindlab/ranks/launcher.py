@@ -128,6 +128,7 @@ def _experiment(
 ) -> Run:
     home = pool.pool(ranks, backend)
     home.jobs += 1
+    home.names = home.names or keep
     job = Job(
         number=home.jobs,
         packed=packed,

@@ -16,6 +16,7 @@ import signal
 import socket
 import subprocess
 import sys
+import traceback
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -66,12 +67,15 @@ def main(fd: int) -> None:
             if channel.sock in ready:
                 _obey(channel, children, folders, [channel.fileno(), wake.fileno(), waker.fileno()])
     except Closed:
-        pass
-    finally:
-        end(children)
-        for folder in folders:
-            shutil.rmtree(folder, ignore_errors=True)
-        os._exit(0)
+        code = 0
+    except BaseException:  # noqa: BLE001 - the last words: the notebook's process reads them
+        traceback.print_exc()
+        code = 70
+    end(children)
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def end(pids: Iterable[int]) -> None:

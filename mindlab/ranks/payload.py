@@ -6,6 +6,7 @@ descriptor travels beside the pickle, and the receiver maps that file. Small buf
 
 from __future__ import annotations
 
+import importlib
 import io
 import mmap
 import os
@@ -82,8 +83,7 @@ def _reduce_tensor(torch: Any, tensor: Any) -> Any:
 
 
 def _rebuild_tensor(raw: Any, dtype: str, shape: tuple[int, ...], kind: str, grad: bool) -> Any:
-    import torch
-
+    torch = without_cards()
     if memoryview(raw).nbytes == 0:
         tensor = torch.empty(shape, dtype=getattr(torch, dtype))
     else:
@@ -92,6 +92,16 @@ def _rebuild_tensor(raw: Any, dtype: str, shape: tuple[int, ...], kind: str, gra
     if kind == "parameter":
         return torch.nn.Parameter(tensor, requires_grad=grad)
     return tensor.requires_grad_(grad) if grad else tensor
+
+
+def without_cards() -> Any:
+    """torch, imported without the card's package if this is the first import.
+
+    This process must never touch a card, and a torch_npu without its libraries breaks `import torch` itself.
+    """
+    if "torch" not in sys.modules and "mindlab.ranks.worker" not in sys.modules:
+        os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
+    return importlib.import_module("torch")
 
 
 def pack(obj: Any) -> Packed:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import shutil
+import signal
 import tempfile
+import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
 from mindlab.errors import RankDied
@@ -33,6 +37,8 @@ class Pool:
         self.board = Board.create(ranks)
         self.pids: list[int] = []
         self.jobs = 0
+        self.names = False
+        """A %%ranks cell left names in these ranks."""
         self._open()
         try:
             self._await_birth()
@@ -160,7 +166,23 @@ def end() -> None:
     global _pool
     if _pool is not None:
         going, _pool = _pool, None
-        going.close()
+        with _undisturbed():
+            going.close()
+        if going.names:
+            print("The names that %%ranks cells left are gone with their ranks.")
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """A second press of interrupt must not leave half a pool behind."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _forget() -> None:

@@ -7,7 +7,9 @@ import os
 import select
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from typing import IO
 
 from mindlab.errors import MindlabError
 from mindlab.ranks.channel import Channel, Closed
@@ -23,10 +25,12 @@ class Supervisor:
         self.channel, theirs = Channel.pair(patience=_PATIENCE)
         root = str(Path(__file__).resolve().parents[2])
         code = CODE.format(root=root, module="parent", argument=theirs.fileno())
+        self.words: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         self.process = subprocess.Popen(
             [sys.executable, "-c", code],
             env=_environment(),
             stdin=subprocess.DEVNULL,
+            stderr=self.words,
             pass_fds=[theirs.fileno()],
             start_new_session=True,  # an interrupt of the notebook must not reach it
         )
@@ -52,11 +56,7 @@ class Supervisor:
                     return message
                 self._note(message)
         except Closed as error:
-            self.close()
-            raise MindlabError(
-                "the process that starts ranks ended before it could; its message stands above. "
-                "Try `python -c 'import torch.distributed'` in this environment."
-            ) from error
+            raise MindlabError(f"the process that starts ranks is gone: {self.close()}") from error
 
     def hear(self) -> None:
         """Take in one message from the parent."""
@@ -83,14 +83,20 @@ class Supervisor:
         """Whether the parent still runs."""
         return self.process.poll() is None
 
-    def close(self) -> None:
-        """End the parent, and with it every rank."""
+    def close(self) -> str:
+        """End the parent, and with it every rank; returns how it ended and what it said last."""
         self.channel.close()
         try:
-            self.process.wait(timeout=5)
+            code = self.process.wait(timeout=5)
         except subprocess.TimeoutExpired:
             self.process.kill()
-            self.process.wait(timeout=5)
+            code = self.process.wait(timeout=5)
+        if self.words.closed:
+            return ""
+        self.words.seek(0)
+        said = self.words.read().decode(errors="replace").strip()
+        self.words.close()
+        return f"it ended with {code}" + (f" and said:\n{said[-2000:]}" if said else " and said nothing")
 
     def _note(self, message: object) -> None:
         assert isinstance(message, Exit), f"the parent of ranks sent {message!r}"

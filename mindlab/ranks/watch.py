@@ -84,9 +84,8 @@ class Watch:
         try:
             self.pool.supervisor.hear()
         except Closed:
-            raise MindlabError(
-                "the process that starts ranks is gone; the next launch starts another"
-            ) from None
+            how = self.pool.supervisor.close()
+            raise MindlabError(f"the process that starts ranks is gone: {how}") from None
         for rank, pid in enumerate(self.pool.pids):
             status = self.pool.supervisor.exits.get(pid)
             if status is not None and rank not in self.exits:
@@ -148,7 +147,8 @@ class Watch:
         for rank, outcome in self.outcomes_by_rank.items():
             if outcome.failure:
                 failure = outcome.failure
-                lines[rank] = f"rank {rank} raised {failure.kind}: {failure.message.splitlines()[0][:120]}"
+                first = failure.message.partition("\n")[0][:120]
+                lines[rank] = f"rank {rank} raised {failure.kind}" + (f": {first}" if first else "")
         for rank, (status, _) in self.exits.items():
             lines[rank] = f"rank {rank} {ending.describe_exit(status)}"
         return [line for rank, line in enumerate(lines) if rank != but]

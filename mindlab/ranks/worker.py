@@ -43,6 +43,7 @@ def main(seat: dict[str, Any]) -> None:
         os.setsid()
     if seat["device"] != "cpu":
         _take_card(seat)
+    recorder.install()  # after torch_npu, which puts functions of its own in place
     _follow(seat["lifeline"])
     channel = Channel(socket.socket(fileno=seat["control"]))
     try:
@@ -61,7 +62,6 @@ def _take_card(seat: dict[str, Any]) -> None:
     if seat["device"] == "npu":
         importlib.import_module("torch_npu")
     getattr(torch, seat["device"]).set_device(seat["rank"])
-    recorder.install()
 
 
 def _follow(lifeline: int) -> None:
@@ -177,7 +177,9 @@ def _failure(error: BaseException, travelling: bool = False) -> Failure:
     number = (
         code if isinstance(code, int) else (None if not isinstance(error, SystemExit) else int(bool(code)))
     )
-    message = lines.removeprefix(f"{type(error).__module__}.").removeprefix(f"{kind}: ")
+    message = lines.removeprefix(f"{type(error).__module__}.").removeprefix(kind).removeprefix(": ")
+    if error.__cause__ is not None:
+        message += f"\n    because of {type(error.__cause__).__name__}: {error.__cause__}"
     return Failure(kind, message, theirs or frames[-1:], time.monotonic(), travelling, number)
 
 
