@@ -1,8 +1,10 @@
-"""Answers to the exercises of chapter 01 that people write: right ones, and wrong ones with what must be said."""
+"""Answers to the exercises of chapter 01: right ones, and wrong ones with what must be said."""
 
 from __future__ import annotations
 
-HEAD = "    rank, p = dist.get_rank(), dist.get_world_size()\n    right, left = (rank + 1) % p, (rank - 1) % p\n"
+HEAD = (
+    "    rank, p = dist.get_rank(), dist.get_world_size()\n    right, left = (rank + 1) % p, (rank - 1) % p\n"
+)
 
 
 def _function(name: str, body: str) -> str:
@@ -44,7 +46,14 @@ return chunks[{kept}]
 
 
 def _ring(**changes: str) -> str:
-    usual = {"steps": "p - 1", "lag": "2", "to": "right", "source": "left", "add": "into += arriving", "kept": "rank"}
+    usual = {
+        "steps": "p - 1",
+        "lag": "2",
+        "to": "right",
+        "source": "left",
+        "add": "into += arriving",
+        "kept": "rank",
+    }
     return _RING.format(**{**usual, **changes})
 
 
@@ -59,9 +68,11 @@ for step in range(2, p + 1):
     total = arriving + chunks[rank - step]
 return total
 """),
-    "scatter: irecv first": scatter(_ring().replace(
-        "sending = ", "coming = dist.irecv(arriving, left)\n    sending = ").replace(
-        "dist.recv(arriving, left)", "coming.wait()")),
+    "scatter: irecv first": scatter(
+        _ring()
+        .replace("sending = ", "coming = dist.irecv(arriving, left)\n    sending = ")
+        .replace("dist.recv(arriving, left)", "coming.wait()")
+    ),
     "broadcast: from the top": broadcast("""
 width = 1
 while width < p:
@@ -97,7 +108,9 @@ return torch.cat(chunks)
 }
 
 WRONG_SCATTER = {
-    "the whole tensor travels": (r"p = 3: bytes: .*3(\.00\d)? times the predicted.*whole tensor", scatter("""
+    "the whole tensor travels": (
+        r"p = 3: bytes: .*3(\.00\d)? times the predicted.*whole tensor",
+        scatter("""
 whole = torch.cat(chunks)
 total, travelling = whole.clone(), whole
 for step in range(p - 1):
@@ -108,15 +121,29 @@ for step in range(p - 1):
     total += arriving
     travelling = arriving
 return total.tensor_split(p)[rank]
-""")),
-    "the neighbour's chunk is kept": (r"chunk r of the sum on rank r: rank \d", scatter(_ring(lag="1", kept="(rank + 1) % p"))),
+"""),
+    ),
+    "the neighbour's chunk is kept": (
+        r"chunk r of the sum on rank r: rank \d",
+        scatter(_ring(lag="1", kept="(rank + 1) % p")),
+    ),
     "one round is missing": (r"chunk r of the sum on rank r: rank 0: element", scatter(_ring(steps="p - 2"))),
     "what arrives is kept, not added": (
-        r"chunk r of the sum on rank r: rank 0: element", scatter(_ring(add="into.copy_(arriving)"))),
-    "the remainder is dropped": (r"chunk r of the sum on rank r: rank 0: shape", scatter("""
+        r"chunk r of the sum on rank r: rank 0: element",
+        scatter(_ring(add="into.copy_(arriving)")),
+    ),
+    "the remainder is dropped": (
+        r"chunk r of the sum on rank r: rank 0: shape",
+        scatter(
+            """
 chunks = list(torch.cat(chunks)[: numel // p * p].chunk(p))
-""" + _ring())),
-    "towards the left": (r"all to the right neighbour: .*0 B", scatter("""
+"""
+            + _ring()
+        ),
+    ),
+    "towards the left": (
+        r"all to the right neighbour: .*0 B",
+        scatter("""
 for step in range(p - 1):
     into = chunks[(rank + step + 2) % p]
     arriving = torch.empty_like(into)
@@ -125,16 +152,22 @@ for step in range(p - 1):
     sending.wait()
     into += arriving
 return chunks[rank]
-""")),
-    "straight to the owner": (r"all to the right neighbour: ", scatter("""
+"""),
+    ),
+    "straight to the owner": (
+        r"all to the right neighbour: ",
+        scatter("""
 arriving = [torch.empty_like(chunks[rank]) for _ in range(p)]
 coming = [dist.irecv(arriving[r], r) for r in range(p) if r != rank]
 going = [dist.isend(chunks[r], r) for r in range(p) if r != rank]
 for work in coming + going:
     work.wait()
 return sum(arriving[r] if r != rank else chunks[rank] for r in range(p))
-""")),
-    "chunks in two messages": (r"messages: .*2 times the predicted", scatter("""
+"""),
+    ),
+    "chunks in two messages": (
+        r"messages: .*2 times the predicted",
+        scatter("""
 for step in range(p - 1):
     for part in (0, 1):
         into = chunks[(rank - step - 2) % p].tensor_split(2)[part]
@@ -144,31 +177,43 @@ for step in range(p - 1):
         sending.wait()
         into += arriving
 return chunks[rank]
-""")),
-    "the library does it": (r"bytes: nothing was measured|bytes: no ", scatter("""
+"""),
+    ),
+    "the library does it": (
+        r"bytes: nothing was measured|bytes: no ",
+        scatter("""
 whole = torch.cat(chunks)
 dist.all_reduce(whole)
 return whole.tensor_split(p)[rank]
-""")),
+"""),
+    ),
 }
 
 WRONG_BROADCAST = {
-    "a star": (r"p = 4: the most bytes of one rank: .*1\.5 times", broadcast("""
+    "a star": (
+        r"p = 4: the most bytes of one rank: .*1\.5 times",
+        broadcast("""
 if rank == 0:
     for work in [dist.isend(x, r) for r in range(1, p)]:
         work.wait()
 else:
     dist.recv(x, 0)
 return x
-""")),
-    "a chain": (r"the most bytes of one rank: .*0\.5 times", broadcast("""
+"""),
+    ),
+    "a chain": (
+        r"the most bytes of one rank: .*0\.5 times",
+        broadcast("""
 if rank > 0:
     dist.recv(x, left)
 if rank < p - 1:
     dist.send(x, right)
 return x
-""")),
-    "powers of two only": (r"rank 0's tensor: rank 2", broadcast("""
+"""),
+    ),
+    "powers of two only": (
+        r"rank 0's tensor: rank 2",
+        broadcast("""
 have = 1
 while 2 * have <= p:
     if rank < have:
@@ -177,19 +222,29 @@ while 2 * have <= p:
         dist.recv(x, rank - have)
     have *= 2
 return x
-""")),
-    "everybody gets it twice": (r"the most bytes of one rank: .*2 times", broadcast("""
+"""),
+    ),
+    "everybody gets it twice": (
+        r"the most bytes of one rank: .*2 times",
+        broadcast("""
 return ml.collectives.tree_broadcast(ml.collectives.tree_broadcast(x))
-""")),
-    "another root": (r"rank 0's tensor: rank 0", broadcast("return ml.collectives.tree_broadcast(mine(numel), root=1)")),
-    "in two rows, one after the other": (r"p = 4: the most bytes of one rank: .*1\.5 times|rounds: ", broadcast("""
+"""),
+    ),
+    "another root": (
+        r"rank 0's tensor: rank 0",
+        broadcast("return ml.collectives.tree_broadcast(mine(numel), root=1)"),
+    ),
+    "in two rows, one after the other": (
+        r"p = 4: the most bytes of one rank: .*1\.5 times|rounds: ",
+        broadcast("""
 if rank == 0:
     for r in range(1, p):
         dist.send(x, r)
 else:
     dist.recv(x, 0)
 return x
-""")),
+"""),
+    ),
 }
 
 WRONG_BYTES = {
@@ -203,15 +258,24 @@ WRONG_BYTES = {
 WRONG_REPAIR = {
     "as published": (r"p = 3: bytes: .*1\.5\d* times", repaired("return published_ring(numel)")),
     "gather, then add": (r"p = 3: bytes: .*1\.5\d* times", repaired("return gather_then_add(numel)")),
-    "without the second half": (r"the sum: rank 0: shape", repaired("return ml.collectives.ring_reduce_scatter(mine(numel))")),
-    "equal chunks": (r"the sum: .*shape", repaired("""
+    "without the second half": (
+        r"the sum: rank 0: shape",
+        repaired("return ml.collectives.ring_reduce_scatter(mine(numel))"),
+    ),
+    "equal chunks": (
+        r"the sum: .*shape",
+        repaired("""
 x = mine(numel)[: numel // p * p]
 return ml.collectives.ring_all_gather(ml.collectives.ring_reduce_scatter(x))
-""")),
-    "summed twice": (r"the sum: rank 0: element", repaired("""
+"""),
+    ),
+    "summed twice": (
+        r"the sum: rank 0: element",
+        repaired("""
 x = ml.collectives.ring_all_reduce(mine(numel))
 return x + x
-""")),
+"""),
+    ),
     "as before 2020": (r"the sum: rank 0: element", repaired("return ring_until_2020(numel)")),
 }
 

@@ -1,4 +1,4 @@
-"""The checks of chapter 01's exercises: wrong answers are rejected with the right sentence, right ones pass."""
+"""The checks of chapter 01's exercises: wrong answers are rejected with their sentence, right ones pass."""
 
 from __future__ import annotations
 
@@ -16,8 +16,19 @@ from mindlab.book.editions import Edition, code_of
 from mindlab.book.source import read_chapter
 
 SOURCE = Path(__file__).resolve().parents[1] / "notebooks" / "src" / "01_collectives.md"
-NEEDED = ("import ", "def data", "def most_arriving", "def messages", "def rounds_of", "def pass_on", "def learners_ring", "def ring_until_2020",
-          "def published_ring", "def gather_then_add")  # fmt: skip
+NEEDED = (
+    "import ",
+    "def data",
+    "def messages",
+    "def most_arriving",
+    "def rounds_of",
+    "def pass_on",
+    "def learners_ring",
+    "def ring_until_2020",
+    "def published_ring",
+    "def gather_then_add",
+)
+"""How the cells begin that define what the exercises use."""
 
 
 @cache

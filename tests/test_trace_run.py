@@ -83,3 +83,11 @@ def test_arithmetic_on_traffic_keeps_its_provenance():
     """Would catch a counted number that turns into a bare one on its way into a check."""
     half = _run().sent / 2
     assert half.provenance == "counted" and np.asarray(half).tolist() == [1024, 0]
+
+
+def test_wire_sent_is_the_payload_or_none():
+    """Would catch a chapter that crashes where no wire was seen, and framing counted as data."""
+    payload = _matrix([[0, 2048], [0, 0]])
+    run = _run(wire=Wire(_matrix([[0, 2144], [48, 0]]), _matrix([[0, 96], [48, 0]]), payload, "test"))
+    assert run.wire_sent.tolist() == [2048, 0] and run.wire_received.tolist() == [0, 2048]
+    assert _run().wire_sent is None and _run(why_no_wire="no counters").wire_received is None
