@@ -185,6 +185,20 @@ def test_bytes_that_no_recorded_call_explains_are_not_called_payload():
     assert run.wire.total.sum() > 0 and "with framing" in repr(run)
 
 
+@on_linux
+def test_a_message_that_nobody_received_is_no_payload():
+    """Would catch the announcement of an isend without a receive counted as 48 bytes of data."""
+
+    def lost():
+        if dist.get_rank() == 0:
+            work = dist.isend(torch.ones(2), 1)
+            return work is not None
+        return True
+
+    run = ml.launch(lost, ranks=2)
+    assert run.wire.payload is None and "not received" in run.wire.note
+
+
 def test_one_rank_sends_nothing():
     """Would catch a lone rank that is told it has no connections."""
     run = ml.launch(lambda: dist.all_reduce(torch.ones(3)), ranks=1)

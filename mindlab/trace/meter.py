@@ -150,6 +150,8 @@ def _counts(rest: Pair, there: int, back: int) -> tuple[Pair | None, str]:
     if answers % frames.ANSWER:
         return None, "bytes against the direction of all recorded messages"
     count = answers // frames.ANSWER
+    if count < there + back:
+        return None, f"{there + back - count} messages were announced and not received"
     return ((count, 0) if there else (0, count)), ""
 
 
