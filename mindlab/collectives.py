@@ -11,7 +11,7 @@ function says in which order; the result is the same to the bit on every rank.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 import torch.distributed as dist
@@ -150,10 +150,11 @@ def _ring_reduce(
     parts: Sequence[torch.Tensor], sums: Sequence[torch.Tensor], rank: int, group: Group
 ) -> None:
     """Fills sums[rank]: in each round a partial sum comes from the left, gets this rank's part, goes on."""
+    places = [sums[rank - step] for step in range(2, len(parts) + 1)]
+    posted = _post(places, rank - 1, group)
     leaving = parts[rank - 1]
-    for step in range(2, len(parts) + 1):
-        arriving = sums[rank - step]
-        _exchange(leaving, rank + 1, arriving, rank - 1, group)
+    for step, arriving in enumerate(places, start=2):
+        _exchange(leaving, rank + 1, arriving, rank - 1, group, posted)
         leaving = arriving.add_(parts[rank - step])
     if len(parts) == 1:
         sums[0].copy_(parts[0])
@@ -161,8 +162,12 @@ def _ring_reduce(
 
 def _ring_gather(shards: Sequence[torch.Tensor], rank: int, group: Group) -> None:
     """Fills all shards from shards[rank]: in each round the one that came last goes on to the right."""
-    for step in range(len(shards) - 1):
-        _exchange(shards[rank - step], rank + 1, shards[rank - step - 1], rank - 1, group)
+    places = [shards[rank - step] for step in range(1, len(shards))]
+    posted = _post(places, rank - 1, group)
+    leaving = shards[rank]
+    for arriving in places:
+        _exchange(leaving, rank + 1, arriving, rank - 1, group, posted)
+        leaving = arriving
 
 
 def _halve_and_double(total: torch.Tensor, rank: int, ranks: int, group: Group) -> None:
@@ -187,19 +192,40 @@ def _halve_and_double(total: torch.Tensor, rank: int, ranks: int, group: Group) 
 
 
 def _exchange(
-    send: torch.Tensor | None, to: int | None, receive: torch.Tensor | None, source: int | None, group: Group
+    send: torch.Tensor | None,
+    to: int | None,
+    receive: torch.Tensor | None,
+    source: int | None,
+    group: Group,
+    posted: Iterator[dist.Work] | None = None,
 ) -> None:
     """One round: sends one message, receives one, waits for both. Ranks are the group's, counted round.
 
-    The receive is posted first: what arrives before it must wait, which costs a third of the time on gloo.
+    With `posted` the receive is the next of those. Else it goes before the send: a message that finds no
+    receive waits for it.
     """
     ops = []
-    if receive is not None and receive.numel():
+    if receive is not None and receive.numel() and posted is None:
         ops.append(dist.P2POp(dist.irecv, receive, _global(source, group), group))
     if send is not None and send.numel():
         ops.append(dist.P2POp(dist.isend, send, _global(to, group), group))
-    for work in dist.batch_isend_irecv(ops) if ops else []:
+    works = dist.batch_isend_irecv(ops) if ops else []
+    if receive is not None and receive.numel() and posted is not None:
+        next(posted).wait()
+    for work in works:
         work.wait()
+
+
+def _post(places: Sequence[torch.Tensor], source: int, group: Group) -> Iterator[dist.Work] | None:
+    """Receives for all the rounds to come, so that no message waits; None on cards.
+
+    A card's queue runs in order: a receive posted ahead of this rank's own send would block it for ever.
+    """
+    if not places or places[0].device.type != "cpu":
+        return None
+    peer = _global(source, group)
+    works = [dist.irecv(place, peer, group) for place in places if place.numel()]
+    return iter([work for work in works if work is not None])
 
 
 def _place(group: Group) -> tuple[int, int]:
