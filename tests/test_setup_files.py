@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
+import sys
 
 import pytest
 import yaml
@@ -13,6 +15,7 @@ TEXT = pyproject.tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf
 PROJECT = TEXT["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 DECLARED = [*PROJECT["dependencies"], *(each for listed in EXTRAS.values() for each in listed)]
+PEERS = {"accelerate", "ipyparallel", "monarch", "ray"}  # `mindlab bench` measures those that are installed
 VENDOR = {"torch", "torch-npu", "torchvision", "torchaudio", "triton"}
 
 
@@ -93,6 +96,25 @@ def test_the_lock_meets_the_lower_bounds() -> None:
             pinned = Requirement(line)
             (version,) = [each.version for each in pinned.specifier]
             assert wanted.specifier.contains(version), f"{text} against {line}"
+
+
+def imported(folder: str) -> set[str]:
+    """The names at the head of every import in a folder, those of the standard library left out."""
+    found = set()
+    for path in (ROOT / folder).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                found |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                found.add(node.module.split(".")[0])
+    return found - set(sys.stdlib_module_names)
+
+
+def test_every_import_is_declared() -> None:
+    """Would catch a package that is there only because another one happens to need it today."""
+    other_names = {"bs4": "beautifulsoup4", "yaml": "pyyaml", "torch_npu": "torch-npu"}
+    wanted = {other_names.get(each, each.lower().replace("_", "-")) for each in imported("mindlab")}
+    assert wanted - {"mindlab", *PEERS} <= {name(each) for each in DECLARED}
 
 
 def test_torch_is_no_dependency_of_the_core() -> None:
