@@ -48,7 +48,7 @@ def curve(
 ) -> Axes:
     """The log-log Axes of seconds against bytes: medians, their spread, the fit and where it bends.
 
-    `points` is a Calibration (`.points`, `.alpha`, `.beta`, `.provenance`), or rows of (bytes, seconds,
+    `points` is a Calibration (`.points`, `.alpha`, `.beta`, `.machine`), or rows of (bytes, seconds,
     seconds…) or (bytes, [seconds…]). `fit` is (alpha in s, beta in s/byte), or has `.alpha` and `.beta`.
     Left of the knee n = alpha/beta the latency alpha dominates, right of it the bandwidth 1/beta.
     `modelled` draws the points hollow and says so. Raises ValueError without a point.
@@ -57,7 +57,8 @@ def curve(
     cjk = labels.cjk_font() if lang == "zh" else ""
     measured = as_points(getattr(points, "points", points))
     line = as_line(points if fit is None and hasattr(points, "alpha") else fit)
-    said = provenance if provenance is not None else str(getattr(points, "provenance", "") or "")
+    where = getattr(points, "machine", "") or getattr(points, "provenance", "")
+    said = provenance if provenance is not None else str(where or "")
     if ax is None:
         ax = canvas(6.6, 4.3, cjk)
     with style.look(cjk):
