@@ -220,3 +220,11 @@ def test_checking_needs_no_torch() -> None:
         "ml.seconds; assert 'torch' not in sys.modules and 'IPython' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_a_run_whose_function_is_a_stub_is_not_judged() -> None:
+    """Would catch an unsolved function that fails its budget with "0 B everywhere"."""
+    run = a_run()
+    run.values = [...] * len(run.values)
+    verdict = check("open", 5, seen(0, 0, 0), run=run)
+    assert verdict.passed is None and verdict.verdict == "not answered yet"
