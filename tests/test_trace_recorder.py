@@ -298,6 +298,21 @@ def test_without_guards_the_run_says_so():
     assert "guards were off" in run.notes
 
 
+def test_installing_again_wraps_only_what_is_new():
+    """Would catch a call recorded twice, or torch_npu's own functions, put in later, not at all."""
+
+    def work():
+        wrapped, original = dist.all_reduce, dist.barrier.__wrapped__
+        dist.barrier = lambda *args, **kwargs: original(*args, **kwargs)
+        recorder.install()
+        assert dist.all_reduce is wrapped and dist.barrier.__wrapped__ is not original
+        dist.all_reduce(torch.ones(1))
+        dist.barrier()
+        dist.barrier = dist.distributed_c10d.barrier
+
+    assert [e.op for e in _of(ml.launch(work, ranks=2))] == ["all_reduce", "barrier"]
+
+
 def test_end_needs_a_begin():
     """Would catch a worker that loses a record in silence."""
     with pytest.raises(ml.MindlabError, match="without begin"):

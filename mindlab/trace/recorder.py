@@ -32,24 +32,20 @@ _present: Recording | None = None
 
 
 def install() -> None:
-    """Wrap torch.distributed in this process; a second call changes nothing."""
+    """Wrap torch.distributed in this process; a second call only wraps what was put there since."""
     import torch.distributed as dist
     from torch.distributed import distributed_c10d as c10d
 
-    if getattr(c10d.all_reduce, "_mindlab", False):
-        return
     swapped: dict[int, tuple[Any, Any]] = {}
-    for name in READERS:
+    for name in (*READERS, "batch_isend_irecv"):
         for module in (c10d, dist):
             original = getattr(module, name, None)
-            if (
-                callable(original)
-                and not getattr(original, "_mindlab", False)
-                and id(original) not in swapped
-            ):
-                swapped[id(original)] = (original, _wrapped(name, original))
-    batch = c10d.batch_isend_irecv
-    swapped[id(batch)] = (batch, _wrapped_batch(batch))
+            if original is None or getattr(original, "_mindlab", False) or id(original) in swapped:
+                continue
+            wrapper = _wrapped(name, original) if name in READERS else _wrapped_batch(original)
+            swapped[id(original)] = (original, wrapper)
+    if not swapped:
+        return
     for name, module in list(sys.modules.items()):
         if module is not None and name.split(".")[0] in ("torch", "torch_npu", "mindlab"):
             _swap(module, swapped, everywhere=name.startswith(("torch.distributed", "mindlab")))
@@ -154,6 +150,8 @@ def _swap(module: Any, swapped: dict[int, tuple[Any, Any]], everywhere: bool) ->
 def _mark_p2p_ops(kind: Any) -> None:
     """Let each P2POp remember the line that made it: the batch call's own line is the same for all."""
     make = kind.__init__
+    if getattr(make, "_mindlab", False):
+        return
 
     @functools.wraps(make)
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -161,4 +159,5 @@ def _mark_p2p_ops(kind: Any) -> None:
         if _present is not None:
             self._mindlab_place = places.find(sys._getframe(1))
 
+    __init__._mindlab = True  # type: ignore[attr-defined]
     kind.__init__ = __init__

@@ -19,6 +19,7 @@ from mindlab.trace.record import Record
 from mindlab.trace.work import RecordedFuture, RecordedWork
 
 _NOTHING = Entry("", Call(), Group("", ()), places.NOWHERE, "")
+_PATIENCE = 0.1  # seconds
 _MANY = 5  # notes of one kind; more are counted
 
 
@@ -111,12 +112,15 @@ class Recording:
 
     def finish(self) -> Record:
         """The record; what nobody waited for is said."""
+        self._await_callbacks()
         self.slot = None  # a work that is waited for later must not touch the next experiment's rows
         record = Record(self.rank, origin=self.origin, notes=self.notes, guarded=self.guarded)
         if not self.guarded:
             record.notes.append("guards were off")
         entries = [entry for entry in self.entries if not entry.failed]
-        left = [f"{e.op} ({e.place.words})" for e in entries if e.asynchronous and not e.waited]
+        left = [
+            f"{e.op} ({e.place.words})" for e in entries if e.asynchronous and (not e.waited or e.end is None)
+        ]
         self._note_left(left)
         texts: dict[Place, tuple[str, str]] = {}
         for index, entry in enumerate(entries):
@@ -126,6 +130,12 @@ class Recording:
             argument = argument if entry.is_pair else ""
             record.calls.append((*row(entry, index), entry.label, code, argument, inner(entry)))
         return record
+
+    def _await_callbacks(self) -> None:
+        """Let the backend's threads say when it ended what the person waited for through a future."""
+        patience = time.monotonic() + _PATIENCE
+        while time.monotonic() < patience and any(e.waited and e.end is None for e in self.entries):
+            time.sleep(0.001)
 
     def _note_left(self, left: list[str]) -> None:
         for line, count in list(Counter(left).items())[:_MANY]:

@@ -44,39 +44,42 @@ class _Known(NamedTuple):
 
 
 _known: list[_Known] = []
-_descriptors: set[str] = set()
+_present: list[tuple[int, int]] = []
 
 
 def read_counters() -> list[SocketCount]:
     """The counts of this process's connected TCP sockets; [] where the kernel does not tell.
 
-    Descriptors are looked through only when their set has changed since the last call.
+    What stands behind each descriptor is looked up only when the set of open sockets has changed.
     """
-    global _known, _descriptors
+    global _known, _present
     if sys.platform != "linux":
         return []
-    present = set(os.listdir("/proc/self/fd"))
-    if present != _descriptors or not all(_is_same(known) for known in _known):
-        found = [known for name in present if (known := _look(int(name))) is not None]
+    present = _sockets()
+    if present != _present:
+        found = [known for fd, inode in present if (known := _look(fd, inode)) is not None]
         ports = {known.local[1] for known in found if not known.remote[0]}
         _known = [known._replace(accepted=known.local[1] in ports) for known in found if known.remote[0]]
-        _descriptors = present
+        _present = present
     return [count for known in _known if (count := _read(known)) is not None]
 
 
-def _is_same(known: _Known) -> bool:
-    try:
-        return os.fstat(known.fd).st_ino == known.inode
-    except OSError:
-        return False
+def _sockets() -> list[tuple[int, int]]:
+    """(descriptor, inode) of every open socket; gloo's threads may close some at any moment."""
+    found = []
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            status = os.fstat(int(name))
+        except OSError:
+            continue
+        if stat.S_ISSOCK(status.st_mode):
+            found.append((int(name), status.st_ino))
+    return found
 
 
-def _look(fd: int) -> _Known | None:
+def _look(fd: int, inode: int) -> _Known | None:
     """What stands behind a descriptor, if it is a TCP socket that is connected or (no remote end) listens."""
     try:
-        status = os.fstat(fd)
-        if not stat.S_ISSOCK(status.st_mode):
-            return None
         borrowed = socket.socket(fileno=fd)
     except OSError:
         return None
@@ -86,7 +89,7 @@ def _look(fd: int) -> _Known | None:
         local, remote = borrowed.getsockname()[:2], ("", 0)
         if not borrowed.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
             remote = borrowed.getpeername()[:2]
-        return _Known(fd, status.st_ino, borrowed.family, local, remote)
+        return _Known(fd, inode, borrowed.family, local, remote)
     except OSError:  # not connected
         return None
     finally:
@@ -94,7 +97,10 @@ def _look(fd: int) -> _Known | None:
 
 
 def _read(known: _Known) -> SocketCount | None:
-    borrowed = socket.socket(known.family, socket.SOCK_STREAM, 0, fileno=known.fd)
+    try:
+        borrowed = socket.SocketType(known.family, socket.SOCK_STREAM, 0, known.fd)
+    except OSError:  # closed meanwhile
+        return None
     try:
         info = borrowed.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _ROOM)
     except OSError:
