@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import csv
 import json
 import re
 from functools import cache
@@ -129,3 +130,11 @@ def test_every_formula_of_chapter_1_stood_in_a_check_that_ran(solved: dict[str, 
     plain = re.sub(r"\\[,;]|\s", "", " ".join(ran))
     for formula in (r"2\frac{p-1}{p}D", r"\frac{p-1}{p}D", r"2(p-1)", r"\lceil\log_2p\rceil"):
         assert formula in plain, formula
+
+
+def test_every_term_has_both_languages_and_a_source() -> None:
+    """Would catch a term without its source, or listed twice."""
+    with (SOURCES / "terms.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert rows and all(row["en"] and row["zh"] and row["source"] for row in rows)
+    assert len({row["en"] for row in rows}) == len(rows)
