@@ -175,6 +175,8 @@ def test_shapes_must_fit() -> None:
     assert refused([[5] * 3, [5] * 3, [5, 5, 6]], matrix)
     with pytest.raises(ValueError, match="in one shape"):
         check("x", [5, 5], seen(5, 5, 5))
+    with pytest.raises(ValueError, match="measured is empty"):
+        check("x", 5, [])
     with pytest.raises(TypeError, match="whole Run: choose the numbers"):
         check("x", 5, a_run())
     with pytest.raises(TypeError, match="shape \\(3,\\)"):

@@ -127,5 +127,7 @@ def test_what_cannot_be_compared() -> None:
         check_close([(X, X)] * 3, X)
     with pytest.raises(TypeError, match="is a str"):
         check_close(["x"] * 3, X)
+    with pytest.raises(ValueError, match="no results"):
+        check_close([], X)
     with pytest.raises(ValueError, match="2 parts for 3 ranks"):
         check_close(copies(X), [X, X])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from mindlab.predict import units
@@ -45,23 +44,32 @@ def check(
     ✓ passed: a quarter: predicted 0.25, measured 0.25, ratio 1, provenance stated
     """
     _refuse_within(within)
-    graded = {} if run is None else graded_of(run)
+    row = Verdict(claim, NOT_ANSWERED, within=within, graded={} if run is None else graded_of(run))
     unsolved = run is not None and unanswered(run.values)
-    if unanswered(predicted) or unanswered(measured) or predicted is None or unsolved:
-        return settle(Verdict(claim, NOT_ANSWERED, within=within, graded=graded))
+    if not (unsolved or predicted is None or unanswered(predicted) or unanswered(measured)):
+        _compare(row, predicted, measured, run, provenance, allow_zero)
+    return settle(row)
+
+
+def _compare(
+    row: Verdict, predicted: Any, measured: Any, run: Run | None, provenance: str | None, allow_zero: bool
+) -> None:
+    """Fills the row with both sides and the verdict on them."""
     said = read(predicted, "predicted")
-    formula, source = (predicted.formula, predicted.source) if isinstance(predicted, Quantity) else ("", "")
-    row = partial(Verdict, claim, within=within, formula=formula, source=source, graded=graded)
+    row.predicted, row.unit, row.ranks = said.shown, said.unit, said.ranks
+    if isinstance(predicted, Quantity):
+        row.formula, row.source = predicted.formula, predicted.source
     if measured is None:
-        why = (run.why_no_wire if run else "") or "no measurement: see run.why_no_wire or run.wire.note"
-        return settle(row(NOT_CHECKED, said.shown, unit=said.unit, ranks=said.ranks, reason=why))
+        row.verdict = NOT_CHECKED
+        row.reason = (run.why_no_wire if run else "") or "no measurement: see run.why_no_wire, run.wire.note"
+        return
     seen = read(measured, "measured", provenance)
-    unit = _same_unit(said.unit, seen.unit)
     wanted = _wanted(predicted, said, seen)
-    ranks = seen.ranks or said.ranks or (run.ranks if run else None)
-    verdict, reason = _judge(wanted, seen, unit, within, ranks, allow_zero)
-    shown = wanted if len(set(wanted)) > 1 else wanted[0]
-    return settle(row(verdict, shown, seen.shown, unit, seen.provenance, ranks=ranks, reason=reason))
+    row.unit = _same_unit(said.unit, seen.unit)
+    row.ranks = seen.ranks or said.ranks or (run.ranks if run else None)
+    row.predicted, row.measured = wanted if len(set(wanted)) > 1 else wanted[0], seen.shown
+    row.provenance = seen.provenance
+    row.verdict, row.reason = _judge(wanted, seen, row.unit, row.within, row.ranks, allow_zero)
 
 
 def _judge(

@@ -60,6 +60,8 @@ def check_close(
     if _empty(sharded) or _empty(reference):
         return settle(Verdict(claim, NOT_ANSWERED, graded=graded))
     by_rank = isinstance(sharded, (list, tuple))
+    if by_rank and not sharded:
+        raise ValueError("no results to compare: give one a rank, such as run.values")
     ours = [_tensor(value, rank) for rank, value in enumerate(sharded if by_rank else [sharded])]
     theirs = _references(reference, len(ours))
     allowed, why = _tolerance(theirs, atol, rtol)

@@ -41,7 +41,7 @@ def unanswered(value: Any) -> bool:
 def read(value: Any, role: str, provenance: str | None = None) -> Reading:
     """The reading of a number, Quantity, Measured, array or sequence by rank; `role` names it in errors.
 
-    Raises TypeError for what holds no numbers, ValueError for an unknown provenance.
+    Raises TypeError for what holds no numbers, ValueError for an unknown provenance or an empty sequence.
     """
     known = (*PROVENANCES, "stated")
     if provenance is not None and provenance not in known:
@@ -52,6 +52,8 @@ def read(value: Any, role: str, provenance: str | None = None) -> Reading:
         which = "run.wire.sent" if isinstance(value, Wire) else "run.sent, run.wire.sent or run.values"
         raise TypeError(f"{role} is a whole {type(value).__name__}: choose the numbers, such as {which}")
     values, shape = _numbers(value, role)
+    if not values:
+        raise ValueError(f"{role} is empty: a check of nothing proves nothing")
     if len(shape) > 2:
         raise TypeError(f"{role} has shape {shape}: give one number, one a rank, or rank x rank")
     ranks = shape[0] if shape else None
