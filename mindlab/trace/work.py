@@ -57,6 +57,8 @@ class RecordedWork:
         future = self._work.get_future()
         for entry, _ in self._pending:
             entry.waited = True
+        if self._done is not None:  # it ended before anyone asked
+            self._note_end()
         return future
 
     def _listen(self) -> None:
@@ -65,9 +67,12 @@ class RecordedWork:
 
     def _finished(self, future: Any) -> None:
         self._done = time.monotonic_ns()
+        self._note_end()
+
+    def _note_end(self) -> None:
         for entry, _ in self._pending:
             if entry.waited and entry.end is None:
-                self._recording.close(entry, self._done)
+                self._recording.close(entry, self._done or time.monotonic_ns())
 
     def _settle(self, settle: Any, *args: Any, **kwargs: Any) -> Any:
         slot, timed = self._recording.slot, bool(args or kwargs)
