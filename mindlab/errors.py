@@ -1,18 +1,18 @@
 """Every error that a person meets, as one tree.
 
-    MindlabError
-    ├── ExperimentError            one experiment ended; the next cell works
-    │   ├── RankFailed             a rank raised
-    │   ├── RankDied               a rank exited, was killed or crashed
-    │   ├── Mismatch               ranks called different things (or the same one with other arguments)
-    │   ├── Stuck                  no rank can go on
-    │   ├── TimedOut               the deadline passed
-    │   └── Interrupted            the person pressed interrupt (also a KeyboardInterrupt)
-    ├── CannotTravel               an argument or a result cannot go from one process to another
-    ├── BackendUnavailable         the wanted backend is not on this host
-    ├── UnsafeCall                 a call that the backend would get wrong in silence
-    ├── CheckFailed                a claim does not hold
-    └── UnknownName                a chapter, parameter or name that does not exist (lists the known)
+MindlabError
+├── ExperimentError            one experiment ended; the next cell works
+│   ├── RankFailed             a rank raised
+│   ├── RankDied               a rank exited, was killed or crashed
+│   ├── Mismatch               ranks called different things (or the same one with other arguments)
+│   ├── Stuck                  no rank can go on
+│   ├── TimedOut               the deadline passed
+│   └── Interrupted            the person pressed interrupt (also a KeyboardInterrupt)
+├── CannotTravel               an argument or a result cannot go from one process to another
+├── BackendUnavailable         the wanted backend is not on this host
+├── UnsafeCall                 a call that the backend would get wrong in silence
+├── CheckFailed                a claim does not hold
+└── UnknownName                a chapter, parameter or name that does not exist (lists the known)
 """
 
 from __future__ import annotations

@@ -33,16 +33,17 @@ def _alternate(numel: int, repeats: int) -> list[tuple[float, float]]:
     """In a rank: seconds of one all_reduce recorded and not, in turn."""
     x = torch.ones(numel)
     pairs = []
-    for _ in range(repeats):
-        pair = []
-        for pause in (contextlib.nullcontext, recorder.paused):
+    ways = (contextlib.nullcontext, recorder.paused)
+    for number in range(repeats):
+        spent = [0.0, 0.0]
+        for way in (number % 2, 1 - number % 2):  # each goes first as often as the other
             dist.barrier()
-            with pause():
+            with ways[way]():
                 began = time.perf_counter()
                 dist.all_reduce(x)
-                pair.append(time.perf_counter() - began)
+                spent[way] = time.perf_counter() - began
         x.fill_(1)
-        pairs.append((pair[0], pair[1]))
+        pairs.append((spent[0], spent[1]))
     return pairs
 
 
@@ -57,13 +58,14 @@ def ring(ranks: int, repeats: int, nbytes: int = 16 << 20) -> dict[str, Any]:
 def _rings(numel: int, repeats: int) -> list[tuple[float, float]]:
     x = torch.ones(numel)
     pairs = []
-    for _ in range(repeats + 1):
-        pair = []
-        for reduce in (collectives.ring_all_reduce, dist.all_reduce):
+    ways = (collectives.ring_all_reduce, dist.all_reduce)
+    for number in range(repeats + 1):
+        spent = [0.0, 0.0]
+        for way in (number % 2, 1 - number % 2):
             dist.barrier()
             began = time.perf_counter()
-            reduce(x)
-            pair.append(time.perf_counter() - began)
+            ways[way](x)
+            spent[way] = time.perf_counter() - began
         x.fill_(1)
-        pairs.append((pair[0], pair[1]))
+        pairs.append((spent[0], spent[1]))
     return pairs[1:]
