@@ -109,10 +109,17 @@ def test_test_passes_arguments_on(checkout: Path) -> None:
     assert calls == [f"base {checkout}/launch/setup.py lab docs dev", "python -m pytest -k ring or tree"]
 
 
-def test_an_old_python_is_named(checkout: Path) -> None:
+@pytest.mark.parametrize(("version", "code"), [("3, 9, 18", 1), ("3, 10, 0", 0)])
+def test_an_old_python_is_named(tmp_path: Path, version: str, code: int) -> None:
     """Would catch a syntax error's traceback on a Python that is too old, instead of what is needed."""
-    done = bash(f'bash "{checkout}/launch/setup.sh"', MINDLAB_PYTHON="/bin/false")
-    assert done.returncode == 1 and "3.10 or newer" in done.stderr and "/bin/false" in done.stderr
+    stub = tmp_path / "python"
+    stub.write_text(
+        f'#!/bin/bash\nexec "{sys.executable}" -c "import sys; sys.version_info = ({version}); $2"\n'
+    )
+    stub.chmod(0o755)
+    done = bash(f'. "{LAUNCH}/setup.sh"; mindlab_python', MINDLAB_PYTHON=str(stub))
+    assert done.returncode == code and (str(stub) in done.stderr) == bool(code)
+    assert ("3.10 or newer" in done.stderr) == bool(code)
 
 
 def test_without_cann_nothing_is_said(tmp_path: Path) -> None:
