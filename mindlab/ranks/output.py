@@ -6,6 +6,7 @@ import codecs
 import os
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 _LINES = 400  # lines of one rank that a cell shows; run.printed keeps all
@@ -76,12 +77,12 @@ class Progress:
         self.handle: Any = None
         self.terminal = False
 
-    def tick(self, standing: list[str]) -> None:
+    def tick(self, where: Callable[[], list[str]]) -> None:
         """Renew the line, at most once a second, with where each rank stands."""
         now = time.monotonic()
         if now - self.began < _PATIENT or now - self.told < 1 or not _live():
             return
-        self.told = now
+        self.told, standing = now, where()
         text = f"{self.ranks} ranks, {now - self.began:.0f} s: " + "; ".join(standing[:4])
         self._write(text + ("; …" if len(standing) > 4 else ""))
 
