@@ -13,7 +13,7 @@ from mindlab.ranks import ending
 from mindlab.ranks.channel import Closed
 from mindlab.ranks.job import Job, Outcome
 from mindlab.ranks.output import Progress
-from mindlab.trace.matching import find_fault, where
+from mindlab.trace.matching import Fault, find_fault, where
 
 if TYPE_CHECKING:
     from mindlab.ranks.pool import Pool
@@ -32,6 +32,7 @@ class Watch:
         self.exits: dict[int, tuple[int, float]] = {}
         self.began = self.examined = time.monotonic()
         self.progress = Progress(pool.ranks)
+        self.suspected: Fault | None = None
         self.cells = {name: label for name, (label, _) in job.sources.items()}
 
     def outcomes(self) -> list[Outcome]:
@@ -135,8 +136,13 @@ class Watch:
 
     def _judge_standing(self) -> None:
         fault = find_fault(*self._board())
-        if fault is not None and not self.exits and not self._failures():
+        before, self.suspected = self.suspected, fault
+        if fault is None or self.exits or self._failures():
+            return
+        # The ranks write while this process reads: a fault counts when a fresh look finds it again.
+        if before is not None and (before.kind, before.ranks) == (fault.kind, fault.ranks):
             raise ending.faulty(fault)
+        self.pool.board.forget()
 
     def _board(self) -> tuple[list[list], list]:  # type: ignore[type-arg]
         board = self.pool.board

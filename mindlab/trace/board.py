@@ -192,6 +192,10 @@ class Board:
         seen.job, seen.rows = job, rows
         return list(rows.values())
 
+    def forget(self) -> None:
+        """Read every row anew the next time, also those that were closed."""
+        self._seen = [_Seen() for _ in range(self.ranks)]
+
     def waits(self, seconds: float) -> bool:
         """True if a rank has stood inside one call for so long: only then is a fault worth a search."""
         now = time.monotonic()
@@ -221,10 +225,15 @@ class Board:
             "failed": status == _FAILED,
             "end": cells[at + _END] / 1e9 if closed else None,
         }
-        if known is not None:
-            return replace(known, **moving)
-        still = self._still(rank, index)
-        return None if still is None else Row(index=index, start=cells[at + _START] / 1e9, **still, **moving)
+        start = cells[at + _START] / 1e9
+        still = {} if known is not None else self._still(rank, index)
+        if still is None or cells[at + _INDEX] != index:  # the rank wrote another row over it meanwhile
+            return None
+        return (
+            replace(known, **moving)
+            if known is not None
+            else Row(index=index, start=start, **still, **moving)
+        )
 
     def _still(self, rank: int, index: int) -> dict[str, Any] | None:
         """The fields that never change once the row is written; None if they cannot be read."""
