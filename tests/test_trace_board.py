@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -154,3 +155,28 @@ def test_an_unknown_phase_is_refused(board):
 def test_every_payload_field_is_a_field_of_a_row():
     """Would catch a field added on one side only."""
     assert set(PAYLOAD) <= set(Row.__dataclass_fields__) and set(PAYLOAD) == set(_FIELDS)
+
+
+def test_rows_read_while_they_are_overwritten_are_whole(board):
+    """Would catch a row whose number is already the next one's: two calls that fit would seem not to."""
+    writer = os.fork()
+    if writer == 0:
+        slot = board.slot(0)
+        slot.begin(1)
+        for index in range(200_000):
+            row = slot.enter(_payload(nbytes=index, lineno=index), number=index, peer=1, start=index)
+            if index % 3:
+                slot.leave(row, end=index)
+        os._exit(0)
+    looks = 0
+    try:
+        while os.waitpid(writer, os.WNOHANG) == (0, 0):
+            looks += 1
+            for row in board.rows(0):
+                assert row.index == row.number == row.nbytes == row.lineno, row
+                assert row.end is None or row.end == row.start
+    finally:
+        with contextlib.suppress(ProcessLookupError, ChildProcessError):
+            os.kill(writer, signal.SIGKILL)
+            os.waitpid(writer, 0)
+    assert looks > 3, "the reader never looked while the writer wrote"
