@@ -56,7 +56,7 @@ def test_a_notebook_works_beside_a_broken_torch_npu(broken: dict[str, str]) -> N
 
 
 def test_ranks_with_cards_load_their_backend_and_share_no_port() -> None:
-    """Would catch fixed HCCL ports, on which two notebooks of one host collide, and ranks without torch_npu."""
+    """Would catch fixed HCCL ports, on which two notebooks of one host collide."""
     backend = Backend("hccl", "npu", "cpu:gloo,npu:hccl", cards=8)
     assert not backend.fork
     environment = backend.environment(3, 8)

@@ -5,62 +5,14 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+from trace_rows import Script, look
 
-from mindlab.trace.matching import find_fault, review, where
-from mindlab.trace.record import Record
-from mindlab.trace.row import Row, State
-
-
-class Script:
-    """The rows of one rank, numbered as the recorder numbers them."""
-
-    def __init__(self, rank, ranks=2):
-        self.rank, self.ranks, self.rows, self.counts = rank, ranks, [], {}
-
-    def call(self, op, *, inside=False, group=None, **given):
-        group = tuple(range(self.ranks)) if group is None else group
-        communicator = given.pop("communicator", str(group))
-        key = (
-            communicator,
-            given.get("peer"),
-            given.get("tag", 0),
-            op in ("send", "isend", "send_object_list"),
-        )
-        key = key if "peer" in given else (communicator,)
-        number = self.counts.get(key, 0)
-        self.counts[key] = number + 1
-        index = len(self.rows)
-        defaults = {
-            "nbytes": 16,
-            "dtype": "float32",
-            "shape": (4,),
-            "start": float(index),
-            "lineno": index + 1,
-        }
-        if op in ("barrier", "new_group"):
-            defaults |= {"nbytes": 0, "dtype": "", "shape": ()}
-        end = None if inside or given.get("asynchronous") else index + 0.5
-        values = {**defaults, "end": end, **given}
-        row = Row(
-            index=index, op=op, group=group, number=number, communicator=communicator, blocking=inside,
-            file="/x/ring.py", **values,
-        )  # fmt: skip
-        self.rows.append(row)
-        return self
-
-
-def _look(*scripts, phases=None, jobs=None):
-    phases = phases or ["running"] * len(scripts)
-    jobs = jobs or [1] * len(scripts)
-    rows = [script.rows for script in scripts]
-    states = [
-        State(phase, 0.0, job, len(mine) - 1) for phase, job, mine in zip(phases, jobs, rows, strict=True)
-    ]
-    return rows, states
+from mindlab.trace.matching import find_fault, where
+from mindlab.trace.row import State
 
 
 def _fault(*scripts, **given):
-    return find_fault(*_look(*scripts, **given))
+    return find_fault(*look(*scripts, **given))
 
 
 @pytest.mark.parametrize(
@@ -188,7 +140,7 @@ def _done(rank, ranks):
 
 def test_a_snapshot_that_is_torn_is_no_fault():
     """Would catch an alarm from rows that were read before the state said "done"."""
-    rows, states = _look(Script(0).call("barrier", inside=True), Script(1), phases=_done(1, 2))
+    rows, states = look(Script(0).call("barrier", inside=True), Script(1), phases=_done(1, 2))
     states[1] = dataclasses.replace(states[1], last_index=0)
     assert find_fault(rows, states) is None
 
@@ -277,49 +229,7 @@ def test_where_says_one_line_a_rank():
         Script(4, 5),
     )
     phases = ["running", "running", "done", "failed", "running"]
-    lines = where(*_look(*scripts, phases=phases, jobs=[2, 2, 2, 2, 1]))
+    lines = where(*look(*scripts, phases=phases, jobs=[2, 2, 2, 2, 1]))
     assert lines[0].startswith("rank 0 waits in recv from rank 1 (its call 0; ring.py, line 1) for ")
     assert lines[1] == "rank 1 is running its own code, last call all_reduce (call 0, ring.py, line 1)"
     assert lines[2:] == ["rank 2 has returned", "rank 3 has failed", "rank 4 has not started"]
-
-
-def _record(script, arguments=None):
-    record = Record(script.rank)
-    for row, argument in zip(script.rows, arguments or [""] * len(script.rows), strict=True):
-        values = tuple(getattr(row, name) for name in Row.__dataclass_fields__)
-        record.calls.append((*values, "", "", argument, ()))
-    return record
-
-
-def test_review_finds_what_the_backend_accepted():
-    """Would catch a run with wrong sums that ends as if all were well."""
-    pair = [
-        Script(0).call("all_reduce", nbytes=20, shape=(5,)),
-        Script(1).call("all_reduce", nbytes=12, shape=(3,)),
-    ]
-    found = review([_record(script) for script in pair])
-    assert [fault.kind for fault in found.faults] == ["mismatch"]
-    right = [Script(r).call("all_reduce").call("barrier") for r in range(2)]
-    assert review([_record(script) for script in right]) == type(found)([], [])
-
-
-def test_review_finds_an_asynchronous_collective_that_one_rank_left_out():
-    """Would catch a collective that nobody waited for and one rank never made."""
-    found = review([_record(Script(0).call("all_reduce", asynchronous=True)), _record(Script(1))])
-    assert "rank 1 has returned and never called it" in found.faults[0].message
-
-
-def test_review_notes_a_message_that_nobody_took():
-    """Would catch an isend without a receive: the next experiment would find the message."""
-    found = review([_record(Script(0).call("isend", peer=1, asynchronous=True)), _record(Script(1))])
-    assert found.faults == [] and "nobody received" in found.notes[0]
-
-
-def test_review_notes_tensors_received_in_another_order():
-    """Would catch k and v exchanged on the way: same sizes, no error, wrong numbers."""
-    sender = Script(0).call("send", peer=1).call("send", peer=1)
-    taker = Script(1).call("recv", peer=0).call("recv", peer=0)
-    (note,) = review([_record(sender, ["k", "v"]), _record(taker, ["v", "k"])]).notes
-    assert "carries k" in note and "into v" in note and "line 1" in note
-    assert review([_record(sender, ["k", "v"]), _record(taker, ["k", "v"])]).notes == []
-    assert review([_record(sender, ["x", "x"]), _record(taker, ["a", "b"])]).notes == []

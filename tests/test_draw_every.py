@@ -1,0 +1,120 @@
+"""What holds for every picture: it draws without a warning, in both languages, on given axes."""
+
+import warnings
+from collections.abc import Iterator
+
+import draw_runs as made
+import matplotlib.pyplot as plt
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
+from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
+
+from mindlab import draw
+from mindlab.draw import labels, matrix
+from mindlab.draw.picture import Picture, canvas
+
+
+@pytest.fixture(autouse=True)
+def _no_warning() -> Iterator[None]:
+    """A missing glyph, a clipped layout or a deprecated call is an error."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+def texts(ax: Axes) -> list[str]:
+    return [t.get_text() for t in ax.texts]
+
+
+def arrows(ax: Axes) -> list[FancyArrowPatch]:
+    return [p for p in ax.patches if isinstance(p, FancyArrowPatch)]
+
+
+def fills(ax: Axes) -> list[str]:
+    return [to_hex(p.get_facecolor()) for p in ax.patches if isinstance(p, Rectangle)]
+
+
+POINTS = [(2**k, 1e-4 + 2**k * 1e-9, 2e-4 + 2**k * 1e-9, 0.5e-4 + 2**k * 1e-9) for k in range(6, 25, 2)]
+
+CASES = {
+    "shards": lambda run, **k: draw.shards([[f"x{r}"] for r in range(run.ranks)], **k),
+    "moves": draw.moves,
+    "traffic": draw.traffic,
+    "timeline": draw.timeline,
+    "curve": lambda run, **k: draw.curve(POINTS, (1e-4, 1e-9), **k),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("ranks", [2, 16])
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_every_picture_draws_small_and_large_in_both_languages(name: str, ranks: int, language: str) -> None:
+    """Would catch a missing glyph, a label that has no translation, a layout that fails at p = 2 or 16."""
+    ax = CASES[name](made.ring_run(ranks), language=language, title="ring")
+    assert isinstance(ax, Picture) and len(ax.alt) > 40
+    bundle, _ = ax._repr_mimebundle_()
+    assert bundle["image/svg+xml"].startswith("<svg")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_picture_draws_on_given_axes(name: str) -> None:
+    """Would catch a function that ignores `ax`, or a card that leaves it."""
+    _, ax = plt.subplots()
+    try:
+        assert CASES[name](made.ring_run(4), ax=ax) is ax
+        assert len(ax.patches) + len(ax.lines) > 3
+    finally:
+        plt.close("all")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_picture_says_where_its_numbers_come_from(name: str) -> None:
+    """Would catch a picture without provenance."""
+    said = " ".join(texts(CASES[name](made.ring_run(4))))
+    assert "torch 2.13.0" in said or "nothing measured" in said or "timed" in said
+
+
+def test_an_experiment_without_any_transfer_still_draws() -> None:
+    """Would catch a crash on an empty Run."""
+    run = made.run_of([], 3)
+    for name in ("moves", "traffic", "timeline"):
+        assert CASES[name](run).alt
+
+
+def test_an_unknown_language_is_refused() -> None:
+    """Would catch a typo that silently draws English."""
+    with pytest.raises(ValueError, match="choose en or zh"):
+        draw.traffic(made.ring_run(2), language="fr")
+
+
+def test_without_a_chinese_font_the_words_are_english(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Would catch empty boxes on a fresh machine."""
+    monkeypatch.setattr(labels, "cjk_font", lambda: "")
+    assert labels.choose("zh") == "en"
+    monkeypatch.setenv("MINDLAB_LANGUAGE", "zh")
+    assert "on the wire (MiB)" in texts(draw.traffic(made.ring_run(2)))
+
+
+def test_a_person_can_go_on_drawing() -> None:
+    """Would catch a wrapper that is no Axes."""
+    ax = canvas(3, 2)
+    ax.plot([0, 1], [0, 1])
+    assert isinstance(ax, Axes) and "<path" in ax._repr_mimebundle_()[0]["image/svg+xml"]
+
+
+def test_chips_carry_the_rank_numbers() -> None:
+    """Would catch a picture that relies on colour alone."""
+    ax = draw.moves(made.ring_run(4), limit=1)
+    assert {"0", "1", "2", "3"} <= set(texts(ax))
+    assert sum(isinstance(p, FancyBboxPatch) for p in ax.patches) == 4
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "unit", "said"),
+    [(96, "B", "96"), (1536, "KiB", "1.5"), (1 << 20, "MiB", "1"), (1966080, "MiB", "1.875"), (0, "B", "0")],
+)
+def test_a_matrix_is_written_in_binary_units(nbytes: int, unit: str, said: str) -> None:
+    """Would catch 1 MiB written as 1.05 (MB), and a unit so large that every cell is 0.00."""
+    look = matrix._Look(0.5, 4, nbytes, "en")
+    assert (look.unit[1], look.number(nbytes)) == (unit, said)
