@@ -72,13 +72,26 @@ def running(root: Path, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str],
         text=True,
     )
     deadline = time.monotonic() + 60
-    while not (part := list(out.glob("06_slow.part.ipynb"))) or '"running"' not in part[0].read_text():
+    while not sleeping(out / "06_slow.part.ipynb"):
         assert time.monotonic() < deadline and process.poll() is None
         time.sleep(0.1)
     yield process, out, descendants(process.pid)
     if process.poll() is None:
         process.kill()
     process.communicate(timeout=30)
+
+
+def sleeping(part: Path) -> bool:
+    """Whether the notebook stands in the cell that sleeps; while it is being written it cannot be read."""
+    try:
+        cells = json.loads(part.read_text())["cells"]
+    except (OSError, ValueError):
+        return False
+    states = [cell["metadata"].get("papermill", {}).get("status") for cell in cells]
+    return any(
+        state == "running" and "import time" in "".join(cell["source"])
+        for cell, state in zip(cells, states, strict=True)
+    )
 
 
 def descendants(pid: int) -> set[int]:

@@ -7,7 +7,6 @@ run; then only the words are compared.
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import sys
 from collections import Counter
@@ -68,14 +67,14 @@ def _drawn(script: Path) -> tuple[bool, dict[Path, str]]:
 
 
 def _load(script: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"figures.{script.stem}", script)
-    assert spec and spec.loader, script
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # what it defines can then be pickled and sent to ranks
+    module = ModuleType(f"figures.{script.stem}")
+    module.__file__ = str(script)
+    sys.modules[module.__name__] = module  # what it defines can then be pickled and sent to ranks
     try:
-        spec.loader.exec_module(module)
+        # Not by an import: its byte code would be taken for current within a second of an edit.
+        exec(compile(script.read_text(encoding="utf-8"), str(script), "exec"), vars(module))
     finally:
-        del sys.modules[spec.name]
+        del sys.modules[module.__name__]
     return module
 
 
