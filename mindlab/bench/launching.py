@@ -45,7 +45,7 @@ def measure(peer: Peer, ranks: int, repeats: int) -> Timing:
     call = peer.call.format(ranks=ranks)
     timed = f"began = time.perf_counter()\n{call}\nspent.append(time.perf_counter() - began)"
     cells = [
-        "import time, json\nspent = []\n" + f"WORK_TEXT = {WORK!r}\n" + WORK + peer.ready.format(ranks=ranks),
+        f"import time, json\nspent = []\nWORK_TEXT = {WORK!r}\n{peer.ready.format(ranks=ranks)}\n{WORK}",
         *[timed] * (1 + repeats),
         _MEMORY + "print(json.dumps(dict(spent=spent, memory=memory, values=len(values))))",
         peer.end or "pass",
