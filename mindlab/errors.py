@@ -21,7 +21,12 @@ from collections.abc import Iterable
 
 
 class MindlabError(Exception):
-    """The root of the tree. `str(error)` is the whole message, several lines at most."""
+    """The root of the tree. `str(error)` is the whole message, several lines at most.
+
+    >>> raise ml.MindlabError("what is wrong, and what would work")
+    Traceback (most recent call last):
+    mindlab.errors.MindlabError: what is wrong, and what would work
+    """
 
     def _render_traceback_(self) -> list[str]:
         """What IPython shows instead of the kernel's own frames: our sentence, nothing else."""
@@ -90,7 +95,11 @@ class UnsafeCall(MindlabError):
 
 
 class CheckFailed(MindlabError):
-    """A claim that does not hold."""
+    """A claim that does not hold.
+
+    >>> with ml.expect_error(ml.CheckFailed):
+    ...     ml.check("three is four", 4, 3, provenance="counted")
+    """
 
 
 class UnknownName(MindlabError):

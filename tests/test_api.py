@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+import doctest
 import inspect
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import torch
+import torch.distributed
 
 import mindlab
 
@@ -21,6 +24,21 @@ def test_every_public_name_is_there_and_described(name: str) -> None:
     """Would catch a name that the documentation promises and no module holds, or one without a word on it."""
     value = getattr(mindlab, name)
     assert inspect.getdoc(value), name
+
+
+@pytest.mark.parametrize("name", sorted(mindlab._HOMES))
+def test_the_example_of_every_public_name_runs(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Would catch an example that was right once, and a name without one."""
+    monkeypatch.chdir(tmp_path)
+    scope = {"ml": mindlab, "torch": torch, "dist": torch.distributed, "__name__": "__main__"}
+    text = inspect.getdoc(getattr(mindlab, name)) or ""
+    test = doctest.DocTestParser().get_doctest(text, scope, name, None, None)
+    assert test.examples, "it has no example"
+    words: list[str] = []
+    flags = doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL
+    assert doctest.DocTestRunner(optionflags=flags).run(test, out=words.append).failed == 0, "".join(words)
 
 
 def test_importing_the_package_imports_nothing_heavy() -> None:

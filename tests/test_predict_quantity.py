@@ -7,6 +7,7 @@ import importlib
 
 import pytest
 
+import mindlab
 from mindlab.predict import units, volume
 from mindlab.predict.quantity import Quantity
 
@@ -85,5 +86,5 @@ def test_pretty_units(shown: str, wanted: str) -> None:
 )  # fmt: skip
 def test_examples_in_docstrings(module: str) -> None:
     """Would catch an example that no longer gives what it says."""
-    result = doctest.testmod(importlib.import_module(f"mindlab.{module}"))
+    result = doctest.testmod(importlib.import_module(f"mindlab.{module}"), extraglobs={"ml": mindlab})
     assert result.attempted and not result.failed

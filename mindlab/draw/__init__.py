@@ -8,6 +8,10 @@
     ml.draw.play(run)               a run, step by step
 
 Each takes `ax=None` and returns an Axes; as the last line of a cell it shows one picture with its alt text.
+    >>> rounds = [[(0, 1, 1024), (1, 0, 1024)]]  # rounds made by hand: source, target, bytes
+    >>> "1 KiB" in ml.draw.moves(rounds).alt
+    True
+
 `language="zh"` (or the environment variable MINDLAB_LANGUAGE) draws Chinese words where a font has them.
 """
 

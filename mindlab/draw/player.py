@@ -96,6 +96,9 @@ def play(
 
     `run` is a Run, or rounds made by hand: lists of (source, target[, bytes[, name]]). The colour of a piece
     is the rank that sends it; the bar under a rank is what it has received, by sender.
+
+        >>> len(ml.play([[(0, 1)], [(1, 2)]]).frames)
+        2
     """
     lang = labels.choose(language)
     if isinstance(run, Run):

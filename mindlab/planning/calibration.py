@@ -100,6 +100,10 @@ def calibrate(
     The line has the least squares of the relative errors: short messages count as much as long ones.
     Guards are off while it runs, and the machine should be idle. A few seconds at most.
     Raises ValueError for sizes, ranks or repeats that cannot be timed.
+
+        >>> fit = ml.calibrate(sizes=(1024, 65536), repeats=3)
+        >>> len(fit.points), fit.alpha != 0
+        (2, True)
     """
     from mindlab.ranks.launcher import launch, timing
 

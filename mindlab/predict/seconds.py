@@ -6,6 +6,9 @@ of one link), `gamma` the seconds for adding a byte. A rank sends one message an
 the full-mesh forms it does so on all its p-1 links at once. One rank, or an empty tensor, takes 0 s.
 
 The number is modelled: it says what the model says, nothing of contention, of copies or of the host.
+
+    >>> ml.seconds.ring_all_gather(4000, 4, alpha=1.0, beta=0.001).value
+    6.0
 """
 
 from __future__ import annotations

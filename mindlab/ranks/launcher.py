@@ -98,7 +98,10 @@ def run_on_ranks(
 
 
 def shutdown() -> None:
-    """None; ends all ranks and the process that starts them. The next launch starts anew."""
+    """None; ends all ranks and the process that starts them. The next launch starts anew.
+
+        >>> ml.shutdown()
+    """
     pool.end()
     supervisor.close()
 
@@ -108,6 +111,11 @@ def timing() -> Iterator[None]:
     """A block whose launches run without guards, for times that others can compare; their Runs say so.
 
     Recording stays on. What gloo gets wrong in silence is not looked for inside the block.
+
+        >>> with ml.timing():
+        ...     run = ml.launch(dist.barrier, ranks=2)
+        >>> "guards were off" in run.notes
+        True
     """
     global _guarded
     before, _guarded = _guarded, False

@@ -40,7 +40,7 @@ def check(
     0 bytes on every rank fail, whatever was predicted, unless `allow_zero` says that nothing is the claim.
     Raises ValueError for sides that do not fit each other (units, shapes, ranks).
 
-    >>> check("a quarter", 0.25, 1 / 4)
+    >>> ml.check("a quarter", 0.25, 1 / 4)
     ✓ passed: a quarter: predicted 0.25, measured 0.25, ratio 1, provenance stated
     """
     _refuse_within(within)

@@ -21,7 +21,7 @@ class expect_error:
     something else is raised. If a check in the block could not judge ("not checked",
     "not answered yet"), neither does this one.
 
-    >>> with expect_error(ValueError, match="negative"):
+    >>> with ml.expect_error(ValueError, match="negative"):
     ...     raise ValueError("negative size")
     """
 

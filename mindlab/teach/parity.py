@@ -27,7 +27,7 @@ _ROUNDING = {
 
 
 @dataclass(frozen=True)
-class _Gap:
+class Gap:
     """How far one rank's result is from its reference; `index` is its worst element beyond the tolerance."""
 
     error: float
@@ -53,7 +53,7 @@ def check_close(
     Another shape or dtype, NaN on one side, a result that is the reference itself, and an all-zero reference
     (unless `allow_zero`) fail. `...` or None answer nothing yet; fewer than 3 ranks are not checked.
 
-    >>> check_close([1.0, 1.0, 1.0], 1.0)  # doctest: +ELLIPSIS
+    >>> ml.check_close([1.0, 1.0, 1.0], 1.0)  # doctest: +ELLIPSIS
     ✓ passed: the same numbers as one card: predicted one card's numbers, measured 0, every rank, ...
     """
     graded = {} if run is None else graded_of(run)
@@ -64,8 +64,8 @@ def check_close(
         raise ValueError("no results to compare: give one a rank, such as run.values")
     ours = [_tensor(value, rank) for rank, value in enumerate(sharded if by_rank else [sharded])]
     theirs = _references(reference, len(ours))
-    allowed, why = _tolerance(theirs, atol, rtol)
-    gaps = [_gap(one, other, allowed, rtol or 0.0) for one, other in zip(ours, theirs, strict=True)]
+    allowed, why = tolerance(theirs, atol, rtol)
+    gaps = [gap(one, other, allowed, rtol or 0.0) for one, other in zip(ours, theirs, strict=True)]
     verdict, reason = _judge(gaps, by_rank, _vacuous(ours, theirs, allow_zero), why)
     errors = tuple(gap.error for gap in gaps)
     row = Verdict(claim, verdict, "one card's numbers", errors if by_rank else errors[0], graded=graded)
@@ -74,7 +74,7 @@ def check_close(
     return settle(row)
 
 
-def _judge(gaps: list[_Gap], by_rank: bool, vacuous: str, why: str) -> tuple[str, str]:
+def _judge(gaps: list[Gap], by_rank: bool, vacuous: str, why: str) -> tuple[str, str]:
     bad = [f"rank {rank}: {gap.complaint}" if by_rank else gap.complaint
            for rank, gap in enumerate(gaps) if gap.complaint]  # fmt: skip
     right = [str(rank) for rank, gap in enumerate(gaps) if not gap.complaint]
@@ -90,16 +90,16 @@ def _judge(gaps: list[_Gap], by_rank: bool, vacuous: str, why: str) -> tuple[str
     return PASSED, why
 
 
-def _gap(ours: torch.Tensor, theirs: torch.Tensor, atol: float, rtol: float) -> _Gap:
+def gap(ours: torch.Tensor, theirs: torch.Tensor, atol: float, rtol: float) -> Gap:
     """How far one result is from its reference; equal infinities and NaN on both sides agree."""
     import torch
 
     if ours.shape != theirs.shape:
-        return _Gap(float("nan"), f"shape {tuple(ours.shape)}, one card has {tuple(theirs.shape)}")
+        return Gap(float("nan"), f"shape {tuple(ours.shape)}, one card has {tuple(theirs.shape)}")
     if ours.dtype != theirs.dtype:
-        return _Gap(float("nan"), f"dtype {_name(ours.dtype)}, one card has {_name(theirs.dtype)}")
+        return Gap(float("nan"), f"dtype {_name(ours.dtype)}, one card has {_name(theirs.dtype)}")
     if not ours.numel():
-        return _Gap(0.0)
+        return Gap(0.0)
     wide = torch.complex128 if ours.is_complex() else torch.float64
     apart = (ours.to(wide) - theirs.to(wide)).abs()
     same = (ours == theirs) | ((ours != ours) & (theirs != theirs))
@@ -107,9 +107,9 @@ def _gap(ours: torch.Tensor, theirs: torch.Tensor, atol: float, rtol: float) -> 
     size = torch.nan_to_num(theirs.to(wide).abs(), nan=0.0, posinf=0.0)
     bad = ~same & ((apart > atol + rtol * size) | (atol + rtol == 0))
     if not bad.any():
-        return _Gap(float(apart.max()))
+        return Gap(float(apart.max()))
     at = tuple(int(i) for i in bad.nonzero()[0])
-    return _Gap(float(apart.max()), _complaint(ours, theirs, at, int(bad.sum()), float(apart.max())))
+    return Gap(float(apart.max()), _complaint(ours, theirs, at, int(bad.sum()), float(apart.max())))
 
 
 def _complaint(
@@ -122,7 +122,7 @@ def _complaint(
     )
 
 
-def _tolerance(theirs: list[torch.Tensor], atol: float | None, rtol: float | None) -> tuple[float, str]:
+def tolerance(theirs: list[torch.Tensor], atol: float | None, rtol: float | None) -> tuple[float, str]:
     """The absolute tolerance and, in words, where it comes from."""
     if atol is not None or rtol is not None:
         return atol or 0.0, f"Allowed: {atol or 0:g} + {rtol or 0:g} x |reference|"

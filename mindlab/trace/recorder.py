@@ -87,9 +87,11 @@ def note(text: str) -> None:
 def step(label: str) -> None:
     """Label the calls that follow: `ml.step("forward")` inside the function that runs on the ranks.
 
-        def experiment():
-            ml.step("gather")
-            dist.all_gather(parts, x)
+        >>> def experiment():
+        ...     ml.step("sum")
+        ...     dist.all_reduce(torch.ones(2))
+        >>> ml.launch(experiment, ranks=3).events[0].label
+        'sum'
 
     Under torchrun, where nothing is recorded, it does nothing. Raises MindlabError in the notebook's process.
     """

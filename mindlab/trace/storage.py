@@ -59,7 +59,9 @@ def save(run: Run, path: str | os.PathLike[str]) -> Path:
 def load(path: str | os.PathLike[str]) -> Run:
     """The Run that was saved as a `.run` file. Never unpickles.
 
-        >>> ml.load("ring.run").traffic
+        >>> run = ml.launch(lambda: dist.get_rank() ** 2, ranks=3)
+        >>> ml.load(run.save("squares.run")).values
+        [0, 1, 4]
 
     Raises FileNotFoundError, ValueError for another kind of file, MindlabError for a broken or newer one.
     """
