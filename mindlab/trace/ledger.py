@@ -94,6 +94,8 @@ class Ledger:
 
     def _seen(self, rank: int, known: list[int], number: int) -> bool | None:
         """False if `number` is surely not among the rank's calls, given those that are in sight."""
+        if not 0 <= rank < len(self.states):
+            return None  # there is no such rank: the backend says so where the call stands
         state = self.states[rank]
         if state.job == self.job and state.phase == "done" and self.last[rank] < state.last_index:
             return None  # the rows were read before the rank ended
