@@ -94,3 +94,21 @@ def test_long_work_shows_that_it_runs(notebook: Notebook) -> None:
     outputs = notebook.run("ml.launch(lambda: time.sleep(3.6), ranks=2);")
     shown = [output for output in outputs if output["kind"] == "display_data"]
     assert shown and re.search(r"2 ranks, \d+ s", shown[0]["data"]["text/plain"])
+
+
+def test_a_slip_in_a_ranks_cell_keeps_the_names_and_says_how_to_go_on(notebook: Notebook) -> None:
+    """Would catch an hour's names lost to a typo, and a NameError that does not say how names get there."""
+    notebook.run("numel = 5")
+    notebook.run("%%ranks 3\nkept = rank + 1")
+    assert "-i numel" in notebook.text("%%ranks 3\ntorch.ones(numel)")
+    assert "SyntaxError" in notebook.text("%%ranks 3\nif True print(1)")
+    assert "take a whole number from 1 to 64" in notebook.text("%%ranks 0\npass")
+    assert "[rank 2] 3" in notebook.text("%%ranks 3\nkept")
+    notebook.run("%%ranks 3\nif rank: dist.barrier()")
+    assert "NameError" in notebook.text("%%ranks 3\nkept"), "ranks that waited were used again"
+
+
+def test_a_call_outside_the_ranks_is_explained(notebook: Notebook) -> None:
+    """Would catch torch's advice to call init_process_group, which leads a beginner away."""
+    notebook.run("def hello(): return dist.get_rank()")
+    assert "Hand over the function itself" in notebook.text("ml.launch(hello(), ranks=2)")

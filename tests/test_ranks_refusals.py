@@ -26,7 +26,7 @@ def test_other_wrong_arguments_are_refused(name: str, value: object) -> None:
 
 def test_a_misspelt_keyword_is_refused_before_any_rank_works() -> None:
     """Would catch `rank=2` that silently runs on four."""
-    with pytest.raises(TypeError, match="launch itself knows ranks, backend, timeout and seed"):
+    with pytest.raises(TypeError, match="launch itself knows ranks, backend, timeout, seed"):
         ml.launch(lambda: None, rank=2)
 
 
@@ -59,3 +59,15 @@ def test_a_torch_that_cannot_be_imported_is_told(monkeypatch: pytest.MonkeyPatch
         ml.launch(int, ranks=2)
     monkeypatch.undo()
     assert ml.launch(int, ranks=2).values == [0, 0]
+
+
+def test_a_keyword_that_looks_like_a_known_one_is_named() -> None:
+    """Would catch `nume=5` answered by "missing argument 'numel'"."""
+
+    def relay(numel: int) -> int:
+        return numel
+
+    with pytest.raises(TypeError, match=r"nume: did you mean numel\?"):
+        ml.launch(relay, nume=5)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"rank: did you mean ranks\?"):
+        ml.launch(relay, 5, rank=4)

@@ -114,11 +114,17 @@ def test_few_ranks_are_never_a_pass(ranks: int) -> None:
     assert wrong.verdict == "not checked" and "here rank 0: element [0, 0] is 2" in wrong.reason
 
 
-@pytest.mark.parametrize("open_answer", [..., None, [...] * 3, [None] * 3])
+@pytest.mark.parametrize("open_answer", [..., None, [...] * 3])
 def test_an_open_answer_is_not_judged(open_answer: Any) -> None:
     """Would catch an unsolved exercise that stops the notebook, or passes."""
     assert check_close(open_answer, X).verdict == "not answered yet"
     assert check_close(copies(X), open_answer).verdict == "not answered yet"
+
+
+def test_a_forgotten_return_is_said() -> None:
+    """Would catch a wrong answer that is told as no answer: a function without `return` gives None."""
+    with pytest.raises(CheckFailed, match="rank 0 returned None: is a `return` missing"):
+        check_close([None] * 3, X)
 
 
 def test_what_cannot_be_compared() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import difflib
 import functools
 import hashlib
 import inspect
@@ -33,6 +34,7 @@ from mindlab.trace.wire import Wire
 
 _MOST = 64  # ranks on one host: more is a misprint, not an experiment
 _WIRE_PATIENCE = 1.0
+_OWN = ("ranks", "backend", "timeout", "seed")
 
 _busy = threading.Lock()
 _guarded = True
@@ -62,7 +64,7 @@ def launch(
         >>> ml.launch(lambda: dist.get_rank(), ranks=3).values
         [0, 1, 2]
     """
-    _refuse(fn, args, kwargs, ranks, timeout, seed)
+    _refuse(fn, args, kwargs)
     return run_on_ranks(fn, args, kwargs, ranks=ranks, backend=backend, timeout=timeout, seed=seed)
 
 
@@ -80,6 +82,7 @@ def run_on_ranks(
     """`launch` after its arguments were looked at; `keep` leaves groups and random state in the ranks."""
     from mindlab.ranks import inside_a_rank
 
+    _refuse_numbers(ranks, timeout, seed)
     if inside_a_rank():
         raise MindlabError(
             "launch was called inside a rank; call it in the notebook, and torch.distributed here"
@@ -100,7 +103,7 @@ def run_on_ranks(
 def shutdown() -> None:
     """None; ends all ranks and the process that starts them. The next launch starts anew.
 
-        >>> ml.shutdown()
+    >>> ml.shutdown()
     """
     pool.end()
     supervisor.close()
@@ -163,6 +166,8 @@ def _experiment(
         if not whole:
             home.output.finish()
             watch.discard()
+        # Names that earlier cells left survive a slip which left no rank waiting and no message on its way.
+        if not (whole or (keep and watch.unharmed)):
             pool.end()
 
 
@@ -213,18 +218,20 @@ def _wire(home: pool.Pool, outcomes: list[Outcome], records: list[Any]) -> tuple
     return wire_between(before, after, records)
 
 
-def _refuse(
-    fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any], ranks: Any, timeout: Any, seed: Any
-) -> None:
-    """Raise for arguments that cannot be meant."""
-    if not callable(fn):
-        raise TypeError(f"launch({fn!r}): the first argument is the function to run, not its result")
+def _refuse_numbers(ranks: Any, timeout: Any, seed: Any) -> None:
+    """Raise for numbers that cannot be meant."""
     if isinstance(ranks, bool) or not isinstance(ranks, int) or not 1 <= ranks <= _MOST:
         raise ValueError(f"ranks={ranks!r}: take a whole number from 1 to {_MOST}")
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < float("inf"):
         raise ValueError(f"timeout={timeout!r}: take a number of seconds greater than 0")
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
         raise ValueError(f"seed={seed!r}: take a whole number from 0 to 2**63 - 1")
+
+
+def _refuse(fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Raise for what is no function, or for arguments that it does not take."""
+    if not callable(fn):
+        raise TypeError(f"launch({fn!r}): the first argument is the function to run, not its result")
     try:
         signature = inspect.signature(fn)
     except (TypeError, ValueError):
@@ -234,9 +241,16 @@ def _refuse(
     except TypeError as error:
         name = getattr(fn, "__name__", repr(fn))
         raise TypeError(
-            f"launch: {name}{signature} does not take these arguments: {error}. "
-            "launch itself knows ranks, backend, timeout and seed."
+            f"launch: {name}{signature} does not take these arguments: {error}. {_meant(signature, kwargs)}"
+            f"launch itself knows {', '.join(_OWN)}."
         ) from None
+
+
+def _meant(signature: inspect.Signature, kwargs: dict[str, Any]) -> str:
+    """For each keyword that nobody knows, the known one that it looks like."""
+    known = [*signature.parameters, *_OWN]
+    pairs = [(name, difflib.get_close_matches(name, known, 1)) for name in kwargs if name not in known]
+    return "".join(f"{name}: did you mean {close[0]}? " for name, close in pairs if close)
 
 
 def _pack(fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> payload.Packed:

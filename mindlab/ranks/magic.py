@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import ast
 import linecache
+import re
 import shlex
 from typing import Any, NoReturn
 
 from IPython.core.error import UsageError
 from IPython.core.getipython import get_ipython
 
+from mindlab.errors import RankFailed
 from mindlab.ranks.cells import label
 from mindlab.ranks.launcher import run_on_ranks
 
@@ -48,18 +50,31 @@ def ranks(line: str, cell: str) -> None:
             raise UsageError(f"-i {name}: the notebook has no such name")
         given[name] = shell.user_ns[name]
     file = shell.compile.cache(cell, shell.execution_count, raw_code=cell)
-    run = run_on_ranks(
-        run_cell,
-        (cell, file, label(file), given),
-        {},
-        ranks=options.ranks,
-        backend=options.backend,
-        timeout=options.timeout,
-        seed=0,
-        keep=True,
-    )
+    compile(cell, file, "exec")  # a slip of the pen shows here and reaches no rank
+    try:
+        run = run_on_ranks(
+            run_cell,
+            (cell, file, label(file), given),
+            {},
+            ranks=options.ranks,
+            backend=options.backend,
+            timeout=options.timeout,
+            seed=0,
+            keep=True,
+        )
+    except RankFailed as error:
+        _advise(error, shell.user_ns)
+        raise
     if options.output:
         shell.user_ns[options.output] = run
+
+
+def _advise(error: RankFailed, notebook: dict[str, Any]) -> None:
+    """Say how a name of the notebook comes to the ranks."""
+    named = re.search(r"name '(\w+)' is not defined", str(error))
+    if error.kind == "NameError" and named and named[1] in notebook:
+        name = named[1]
+        print(f"{name} stands in the notebook only: `%%ranks … -i {name}` hands it to the ranks.")
 
 
 def run_cell(text: str, file: str, name: str, given: dict[str, Any]) -> None:
@@ -85,5 +100,14 @@ def run_cell(text: str, file: str, name: str, given: dict[str, Any]) -> None:
 
 
 def register(shell: Any) -> None:
-    """Make %%ranks known to this IPython."""
+    """Make %%ranks known to this IPython, and explain torch's complaint about a call outside the ranks."""
+    shell.events.register("post_run_cell", _explain)
     shell.register_magic_function(ranks, magic_kind="cell", magic_name="ranks")
+
+
+def _explain(result: Any) -> None:
+    if "Default process group has not been initialized" in str(result.error_in_exec):
+        print(
+            "This ran in the notebook's own process, which is no rank. Hand over the function itself: "
+            "ml.launch(experiment, ranks=4), not experiment() and not ml.launch(experiment(), ranks=4)."
+        )

@@ -52,6 +52,15 @@ class Watch:
                 self.progress.end()
         return [self.outcomes_by_rank[rank] for rank in range(self.pool.ranks)]
 
+    @property
+    def unharmed(self) -> bool:
+        """Whether the ranks are as good as before: each of them came to its end, and nothing is under way."""
+        outcomes = self.outcomes_by_rank.values()
+        if self.exits or len(outcomes) < self.pool.ranks or any(map(self._only_lost, self.outcomes_by_rank)):
+            return False
+        events = [event for outcome in outcomes if outcome.record for event in outcome.record.events]
+        return not any(o.dirty for o in outcomes) and all(event.end is not None for event in events)
+
     def discard(self) -> None:
         """Let go of the shared memory of results that nobody will take."""
         for outcome in self.outcomes_by_rank.values():

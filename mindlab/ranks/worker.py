@@ -26,6 +26,7 @@ from mindlab.trace import recorder, sockets
 from mindlab.trace.board import Board
 
 _HERE = str(Path(__file__).resolve().parents[1])
+_LESSONS = str(Path(_HERE) / "teach" / "lessons")  # their programs stand for the person's own code
 _TORCH = str(Path(torch.__file__).resolve().parent)
 _FOREVER = timedelta(days=30)  # the notebook's own deadline ends a stuck rank, not gloo's
 GONE = 86
@@ -170,7 +171,11 @@ def _failure(error: BaseException, travelling: bool = False) -> Failure:
         Frame(frame.filename, frame.lineno or 0, frame.name, (frame.line or "").strip())
         for frame in traceback.extract_tb(error.__traceback__)
     ]
-    theirs = [frame for frame in frames if not frame.file.startswith((_HERE, _TORCH))]
+    theirs = [
+        frame
+        for frame in frames
+        if frame.file.startswith(_LESSONS) or not frame.file.startswith((_HERE, _TORCH))
+    ]
     lines = "".join(traceback.format_exception_only(type(error), error)).strip()
     kind = type(error).__name__
     code = error.code if isinstance(error, SystemExit) else None

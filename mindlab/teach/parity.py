@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -62,6 +61,10 @@ def check_close(
     by_rank = isinstance(sharded, (list, tuple))
     if by_rank and not sharded:
         raise ValueError("no results to compare: give one a rank, such as run.values")
+    silent = [rank for rank, value in enumerate(sharded) if value is None] if by_rank else []
+    if silent:
+        reason = f"rank {silent[0]} returned None: is a `return` missing?"
+        return settle(Verdict(claim, FAILED, "one card's numbers", graded=graded, reason=reason))
     ours = [_tensor(value, rank) for rank, value in enumerate(sharded if by_rank else [sharded])]
     theirs = _references(reference, len(ours))
     allowed, why = tolerance(theirs, atol, rtol)
@@ -179,10 +182,8 @@ def _tensor(value: Any, rank: int | None) -> torch.Tensor:
 
 
 def _empty(value: Any) -> bool:
-    """No answer yet: None, `...`, or a sequence that holds one of them."""
-    return value is None or unanswered(value) or (
-        isinstance(value, Sequence) and any(item is None for item in value)
-    )  # fmt: skip
+    """No answer yet: None, `...`, or a sequence that holds `...`."""
+    return value is None or unanswered(value)
 
 
 def _name(dtype: Any) -> str:
