@@ -36,6 +36,7 @@ _HOMES: dict[str, str] = {
     "expect_error": "mindlab.teach.checks",
     "calibrate": "mindlab.planning.calibration",
     "play": "mindlab.draw.player",
+    "explore": "mindlab.draw.explorer",
     "volume": "mindlab.predict.volume",
     "seconds": "mindlab.predict.seconds",
     "draw": "mindlab.draw",
@@ -48,6 +49,7 @@ _MODULES = {"volume", "seconds", "draw", "collectives"}
 if TYPE_CHECKING:
     from mindlab import collectives as collectives
     from mindlab import draw as draw
+    from mindlab.draw.explorer import explore as explore
     from mindlab.draw.player import play as play
     from mindlab.errors import CheckFailed as CheckFailed
     from mindlab.errors import MindlabError as MindlabError

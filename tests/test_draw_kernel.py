@@ -15,6 +15,9 @@ CELLS = [
     "ax.plot([0, 1], [0, 1])\nax",
     "import matplotlib.pyplot as plt\nml.draw.timeline(made.ring_run(3), language='zh')",
     "fig, mine = plt.subplots()\nml.draw.curve([(8, 1e-5), (9, 2e-5)], ax=mine);",
+    "def ring(p):\n    return ml.draw.traffic(made.ring_run(p))\n"
+    "ml.explore(ring, {'three': {'p': 3}, 'six': {'p': 6}}, p=(2, 8))",
+    "import os\nos.environ['MINDLAB_BULK'] = '1'\nml.explore(ring, {'three': {'p': 3}}, p=(2, 8))",
 ]
 
 
@@ -56,3 +59,16 @@ def test_nothing_is_printed_beside_a_picture(outputs: list[list[dict]]) -> None:
 def test_own_axes_are_shown_by_pyplot_once(outputs: list[list[dict]]) -> None:
     """Would catch a function that closes or replaces the person's own figure."""
     assert [one["output_type"] for one in outputs[6]] == ["display_data"]
+
+
+def test_the_explorer_shows_once_as_widget_and_as_picture(outputs: list[list[dict]]) -> None:
+    """Would catch a widget without a picture, which every page shows as a dead one."""
+    (shown,) = outputs[7]
+    assert set(shown["data"]) == {"application/vnd.jupyter.widget-view+json", "image/svg+xml", "text/plain"}
+    assert "three (p = 3): " in shown["metadata"]["image/svg+xml"]["alt"]
+
+
+def test_a_bulk_run_makes_no_widget(outputs: list[list[dict]]) -> None:
+    """Would catch a widget that costs a bulk run time and leaves its state in the notebook."""
+    (shown,) = outputs[8]
+    assert set(shown["data"]) == {"image/svg+xml", "text/plain"}

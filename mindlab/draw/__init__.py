@@ -6,6 +6,7 @@
     ml.draw.timeline(run)           who was in which call, when
     ml.draw.curve(calibration)      time against message size
     ml.draw.play(run)               a run, step by step
+    ml.draw.explore(fn, presets)    a picture with sliders
 
 Each takes `ax=None` and returns an Axes; as the last line of a cell it shows one picture with its alt text.
     >>> rounds = [[(0, 1, 1024), (1, 0, 1024)]]  # rounds made by hand: source, target, bytes
@@ -28,12 +29,14 @@ _HOMES = {
     "timeline": "mindlab.draw.lanes",
     "curve": "mindlab.draw.loglog",
     "play": "mindlab.draw.player",
+    "explore": "mindlab.draw.explorer",
     "Piece": "mindlab.draw.pieces",
     "Move": "mindlab.draw.rounds",
 }
 
 if TYPE_CHECKING:
     from mindlab.draw.arrows import moves as moves
+    from mindlab.draw.explorer import explore as explore
     from mindlab.draw.lanes import timeline as timeline
     from mindlab.draw.loglog import curve as curve
     from mindlab.draw.matrix import traffic as traffic

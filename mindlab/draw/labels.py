@@ -44,6 +44,13 @@ _SAY: dict[str, tuple[str, str]] = {
     "bandwidth": ("bandwidth\ndominates", "带宽主导"),
     "knee": ("α/β = {size}", "α/β = {size}"),
     "more_rounds": ("and {count} more rounds", "另有 {count} 轮"),
+    "explore_line": ("sliders in JupyterLab: {sliders}", "在 JupyterLab 中可用滑块调节:{sliders}"),
+    "presets": ("presets", "预设"),
+    "drawing": (": drawing …", ":正在绘制 …"),
+    "interrupted": (
+        "Interrupted. Move a slider, or choose a preset, to draw again.",
+        "已中断。移动滑块或选择预设即可重新绘制。",
+    ),
     "nothing": ("no transfer was recorded", "没有记录到传输"),
 }
 

@@ -1,0 +1,142 @@
+"""The live form of an explorer: its controls, and the picture that they redraw. Needs ipywidgets.
+
+A change is drawn inside the message that brings it. Meanwhile the page keeps back further changes of that
+control and sends only the last, so a slow function never runs twice at once nor once for every pixel. A timer
+(the usual debounce) would run outside of a message, where the kernel does not listen to Interrupt.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import ipywidgets  # type: ignore[import-untyped,unused-ignore]
+
+from mindlab.draw import labels, sliders, style
+
+if TYPE_CHECKING:
+    from mindlab.draw.explorer import Explorer
+
+_PAPER = (
+    f"background:{style.PAPER};color:{style.INK};border:1px solid {style.GRID};border-radius:6px;"
+    "padding:.5em;max-width:54em;line-height:1.45;overflow-x:auto;"
+)
+
+
+class Panel:
+    """The controls and the picture of one explorer."""
+
+    def __init__(self, explorer: Explorer) -> None:
+        self._explorer = explorer
+        self._silent = False
+        first = next(iter(explorer.presets))
+        wide = f"{max(map(len, [*explorer.sliders, self._say('presets')])) + 2}ch"
+        self._controls = {
+            name: _control(name, one, explorer.presets[first][name], wide)
+            for name, one in explorer.sliders.items()
+        }
+        self._presets = _presets(self._say("presets"), list(explorer.presets), wide)
+        self._caption, self._picture = ipywidgets.HTML(), ipywidgets.HTML()
+        self._show(explorer.presets[first], _paper(explorer.pictures[first].svg))
+        self._drawn: dict[str, Any] | None = self.values
+        for control in self._controls.values():
+            control.observe(self._changed, "value")
+        self._presets.observe(self._chosen, "value")
+        title = ipywidgets.HTML(f"<strong>{html.escape(explorer.title)}</strong>")
+        parts = [title, self._presets, *self._controls.values(), self._caption, self._picture]
+        self._box = ipywidgets.VBox(parts)
+
+    @property
+    def model_id(self) -> str:
+        """What a page finds the controls by."""
+        return str(self._box.model_id)
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """What the controls say now."""
+        return {name: control.value for name, control in self._controls.items()}
+
+    def _say(self, key: str, **more: object) -> str:
+        return labels.say(key, self._explorer.language, **more)
+
+    def _changed(self, change: Any) -> None:
+        if not self._silent:
+            self._redraw()
+
+    def _chosen(self, change: Any) -> None:
+        """A preset was chosen: all controls move, and one picture is drawn."""
+        if self._silent or change.new is None:
+            return
+        with self._silence():
+            for name, value in self._explorer.presets[change.new].items():
+                self._controls[name].value = value
+        self._redraw()
+
+    def _redraw(self) -> None:
+        values = self.values
+        if values == self._drawn:
+            return
+        self._drawn = values
+        self._say_which(values, self._say("drawing"))
+        try:
+            made = _paper(self._explorer.draw(values).svg)
+        except KeyboardInterrupt:
+            self._drawn = None
+            made = _failed(self._say("interrupted"))
+        except Exception as error:  # noqa: BLE001 - whatever the person's function raises is shown in its place
+            self._drawn = None
+            made = _failed(f"{type(error).__name__}: {error}")
+        self._show(values, made)
+
+    def _show(self, values: Mapping[str, Any], made: str) -> None:
+        same = [name for name, preset in self._explorer.presets.items() if preset == values]
+        with self._silence():
+            self._presets.value = same[0] if same else None
+        self._picture.value = made
+        self._say_which(values)
+
+    def _say_which(self, values: Mapping[str, Any], more: str = "") -> None:
+        said = html.escape(f"{sliders.setting(values)}{more}")
+        self._caption.value = f'<div role="status">{said}</div>'
+
+    @contextmanager
+    def _silence(self) -> Iterator[None]:
+        before, self._silent = self._silent, True
+        try:
+            yield
+        finally:
+            self._silent = before
+
+
+def _control(name: str, one: sliders.Slider, value: Any, wide: str) -> Any:
+    """The control of one slider: a slider, a list or a tick box, with its name before it."""
+    look = {"description": name, "value": value, "style": {"description_width": wide}}
+    if isinstance(one, sliders.Switch):
+        return ipywidgets.Checkbox(**look)
+    if isinstance(one, sliders.Choice):
+        return ipywidgets.Dropdown(
+            options=[(sliders.number(option), option) for option in one.options], **look
+        )
+    kind: Callable[..., Any] = ipywidgets.IntSlider if one.whole else ipywidgets.FloatSlider
+    shape = ipywidgets.Layout(width="34em", max_width="100%")
+    plain = "d" if one.whole else ".6g"
+    return kind(min=one.low, max=one.high, step=one.step, readout_format=plain, layout=shape, **look)
+
+
+def _presets(word: str, names: list[str], wide: str) -> Any:
+    longest = max(map(len, names)) + 4
+    look = {"description_width": wide, "button_width": f"{longest}ch"}
+    return ipywidgets.ToggleButtons(options=names, value=None, description=word, style=look)
+
+
+def _paper(svg: str) -> str:
+    fitting = svg.replace("<svg ", '<svg style="max-width:100%;height:auto;display:block;margin:0 auto" ', 1)
+    return f'<div class="ml-explore" style="{_PAPER}">{fitting}</div>'
+
+
+def _failed(said: str) -> str:
+    """A message in the place of the picture."""
+    edge = "border-left:5px solid #d1402f;white-space:pre-wrap"
+    return f'<div class="ml-explore" role="alert" style="{_PAPER}{edge}">{html.escape(said)}</div>'
