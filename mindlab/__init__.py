@@ -34,6 +34,13 @@ _HOMES: dict[str, str] = {
     "check": "mindlab.teach.checks",
     "check_close": "mindlab.teach.checks",
     "expect_error": "mindlab.teach.checks",
+    "guess": "mindlab.teach.guessing",
+    "exercise": "mindlab.teach.exercises",
+    "hint": "mindlab.teach.hints",
+    "solution": "mindlab.teach.hints",
+    "case": "mindlab.teach.cases",
+    "quiz": "mindlab.teach.quizzes",
+    "progress": "mindlab.teach.record",
     "calibrate": "mindlab.planning.calibration",
     "play": "mindlab.draw.player",
     "explore": "mindlab.draw.explorer",
@@ -61,9 +68,16 @@ if TYPE_CHECKING:
     from mindlab.ranks.launcher import launch as launch
     from mindlab.ranks.launcher import shutdown as shutdown
     from mindlab.ranks.launcher import timing as timing
+    from mindlab.teach.cases import case as case
     from mindlab.teach.checks import check as check
     from mindlab.teach.checks import check_close as check_close
     from mindlab.teach.checks import expect_error as expect_error
+    from mindlab.teach.exercises import exercise as exercise
+    from mindlab.teach.guessing import guess as guess
+    from mindlab.teach.hints import hint as hint
+    from mindlab.teach.hints import solution as solution
+    from mindlab.teach.quizzes import quiz as quiz
+    from mindlab.teach.record import progress as progress
     from mindlab.trace.recorder import step as step
     from mindlab.trace.run import Run as Run
     from mindlab.trace.storage import load as load

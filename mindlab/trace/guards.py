@@ -39,6 +39,16 @@ def refuse_strided(op: str, tensors: Iterable[Any], where: Place) -> None:
         )
 
 
+def refuse_stranger(op: str, peer: int | None, group: Sequence[int], where: Place) -> None:
+    """Raise UnsafeCall for a partner that does not exist: gloo waits for it for ever."""
+    if peer is None or peer in group:
+        return
+    raise UnsafeCall(
+        f"{op} with rank {peer} ({where.words}): there is no such rank here, the ranks are "
+        f"{group[0]} to {group[-1]}."
+    )
+
+
 class Buffer:
     """What a send buffer held when its call was made; `refuse_changed` holds it against what it holds now.
 

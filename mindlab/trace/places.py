@@ -121,7 +121,8 @@ def _kind(file: str) -> int:
     if file.startswith("<frozen"):
         return _LIBRARY
     if _under(file, (_home("mindlab"),)):
-        return _MINDLAB
+        # A program of a lesson stands for the person's own code: its lines are what there is to look at.
+        return _PERSON if f"{os.sep}teach{os.sep}lessons{os.sep}" in file else _MINDLAB
     if "site-packages" in file or "dist-packages" in file or _under(file, _libraries()):
         return _LIBRARY
     return _PERSON

@@ -157,6 +157,7 @@ class Recording:
             self.notes.append(f"rank {self.rank}: {op} ({place.words}) was not recorded: unusual arguments")
             return None
         if self.guarded:
+            guards.refuse_stranger(op, call.peer, group.ranks, place)
             guards.refuse_strided(op, call.sent, place)
             if call.received is not call.sent:
                 guards.refuse_strided(op, call.received, place)

@@ -1,0 +1,101 @@
+"""`ml.hint("01.2")` and `ml.solution("01.2")`: help in small steps, and the whole at the end."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+from mindlab.teach import panel, registry
+from mindlab.teach.journal import journal
+from mindlab.teach.words import say, translated
+
+
+class Hint:
+    """One hint. As the last line of a cell it shows itself."""
+
+    def __init__(self, title: str, words: str, more: str) -> None:
+        self.title, self.words, self.more = title, words, more
+
+    def __repr__(self) -> str:
+        return f"{self.title}\n{self.words.strip()}\n{self.more}"
+
+    def _repr_html_(self) -> str:
+        return panel.box(self.title, [_mixed(self.words), panel.small(self.more)], kind="hint")
+
+
+class Solution:
+    """A solution: its code, and why it is so. In a notebook it is folded, one more click away."""
+
+    def __init__(self, title: str, code: str, words: str) -> None:
+        self.title, self.code, self.words = title, code, words
+
+    def __repr__(self) -> str:
+        return f"{self.title}\n\n{self.code}\n\n{self.words.strip()}"
+
+    def _repr_html_(self) -> str:
+        inside = panel.code(self.code) + panel.text(self.words)
+        return panel.box(self.title, [panel.folded(say("show_solution"), inside)], kind="solution")
+
+
+def hint(name: str, step: int | None = None) -> Hint:
+    """The next hint to an exercise or case: the idea, the picture, the skeleton. After the last, the last.
+
+    `step` (1 to 3) shows that one again. Raises UnknownName and ValueError.
+
+    >>> ml.hint("01.1", step=1).title
+    'Hint 1 of 3 to 01.1: the idea'
+    """
+    task, kind = registry.find_task(name), _kind(name)
+    steps = len(task.hints)
+    if step is not None and step not in range(1, steps + 1):
+        raise ValueError(f"step={step!r}: choose 1 to {steps}")
+    seen = int(journal().entry(kind, name).get("hints", 0))
+    number = min(seen + 1, steps) if step is None else step
+    if number > seen:
+        journal().set(kind, name, hints=number)
+    words = say("hint_kinds").split("|")[number - 1]
+    title = say("hint", step=number, steps=steps, name=name, kind=words)
+    more = say("no_more_hints" if number == steps else "more_hints", name=name)
+    return Hint(title, translated(task.hints[number - 1]), more)
+
+
+def solution(name: str) -> Solution:
+    """A solution to an exercise or case, with its explanation; that it was asked for is kept in the progress.
+
+    Raises UnknownName.
+
+    >>> ml.solution("01.1").code.splitlines()[0]
+    'def my_reduce_scatter(x):'
+    """
+    task = registry.find_task(name)
+    journal().set(_kind(name), name, solution=True)
+    title = say("solution", name=name, title=translated(task.title))
+    return Solution(title, source_of(task.solution), translated(task.explanation))
+
+
+def source_of(fn: Callable[..., Any]) -> str:
+    """The function as a learner would write it in a cell: without annotations."""
+    text = textwrap.dedent(inspect.getsource(fn))
+    lines = [_bare(line) if line.lstrip().startswith("def ") else line for line in text.rstrip().splitlines()]
+    return "\n".join(lines)
+
+
+def _bare(head: str) -> str:
+    """The first line of a function without its annotations."""
+    return re.sub(r"(\w): [\w.]+(?:\[[^\]]*\])?", r"\1", re.sub(r"\s*->[^:]*:$", ":", head))
+
+
+def _kind(name: str) -> str:
+    return "cases" if "-" in name else "exercises"
+
+
+def _mixed(words: str) -> str:
+    """Paragraphs; a block whose lines are all indented is code."""
+    blocks = [block for block in words.strip("\n").split("\n\n") if block.strip()]
+    return "".join(
+        panel.code(textwrap.dedent(block)) if block.startswith("    ") else panel.text(block)
+        for block in blocks
+    )

@@ -1,0 +1,1 @@
+"""The exercises, case files and quizzes, a folder a chapter: see docs/lessons.md."""
