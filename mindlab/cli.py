@@ -45,7 +45,7 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="mindlab", description="A workbook on multi-card parallel inference.")
     top.add_argument("--version", action="version", version=f"mindlab {__version__}")
     commands = top.add_subparsers(metavar="COMMAND", required=True, dest="name")
-    for add in (_add_build, _add_run, _add_export, _add_figures, _add_doctor, _add_bench):
+    for add in (_add_build, _add_run, _add_grade, _add_export, _add_figures, _add_doctor, _add_bench):
         add(commands)
     return top
 
@@ -117,6 +117,41 @@ def run(options: argparse.Namespace) -> int:
         timeout=options.timeout,
     )
     return runner.run(root, wanted)
+
+
+def _add_grade(commands: _Commands) -> None:
+    this = commands.add_parser("grade", help="judge the notebooks that learners handed in")
+    this.add_argument("submissions", type=Path, metavar="FOLDER", help="a file or a folder for each learner")
+    this.add_argument("--out", type=Path, required=True, help="where tables and executed notebooks go")
+    this.add_argument("--chapter", default="", help="this one alone; also for notebooks that name none")
+    this.add_argument("--seed", type=int, help="chooses the checks' data (default: a new one, then kept)")
+    this.add_argument("--jobs", type=int, default=1, help="submissions at a time (default: 1)")
+    this.add_argument("--deadline", type=float, default=600, help="seconds for a notebook (default: 600)")
+    this.add_argument("--cell-deadline", type=float, default=60, help="seconds for a cell (default: 60)")
+    this.add_argument("--check-deadline", type=float, default=120, help="seconds for a check (default: 120)")
+    this.add_argument("--backend", help="check on this backend (default: the host's best)")
+    this.add_argument("--again", action="store_true", help="grade anew what was graded before")
+    _root(this)
+    this.set_defaults(command=grade)
+
+
+def grade(options: argparse.Namespace) -> int:
+    """`mindlab grade`: 0 all graded, 1 something could not be run, 2 wrong use."""
+    from mindlab.book import builder, grading
+
+    wanted = grading.Wanted(
+        folder=options.submissions,
+        out=options.out,
+        chapter=options.chapter,
+        seed=options.seed,
+        jobs=options.jobs,
+        backend=options.backend or "",
+        deadline=options.deadline,
+        cell_deadline=options.cell_deadline,
+        check_deadline=options.check_deadline,
+        again=options.again,
+    )
+    return grading.grade(options.root or builder.find_root(), wanted)
 
 
 def _add_export(commands: _Commands) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from nbformat import NotebookNode
 
 from mindlab.book import notebook_file
+from mindlab.book.capped import left_out
 from mindlab.book.editions import KERNELSPEC, cell_id
 
 CHECK_MIME = "application/vnd.mindlab.check+json"
@@ -157,12 +158,13 @@ def _unfinished(notebook: NotebookNode, cells: list[NotebookNode]) -> list[str]:
 
 def _silent(cell: NotebookNode) -> list[str]:
     printed = "".join(o.text for o in cell.get("outputs", []) if o.output_type == "stream")
+    length = len(printed) + left_out(printed)
     size = len(str(cell.get("outputs", [])))
     found = []
     if re.search(r"Glyph \d+ .*missing", printed):
         found.append("a picture lacks a glyph (no font has it)")
-    if len(printed) > TEXT_LIMIT:
-        found.append(f"prints {len(printed) // 1000} kB; the limit is {TEXT_LIMIT // 1000} kB")
+    if length > TEXT_LIMIT:
+        found.append(f"prints {length // 1000:,} kB; the limit is {TEXT_LIMIT // 1000} kB")
     elif size > OUTPUT_LIMIT:
         found.append(f"leaves {size // 1000} kB of output; the limit is {OUTPUT_LIMIT // 1000} kB")
     return found

@@ -12,6 +12,7 @@ from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 
 from mindlab.book import executed, leftovers, notebook_file
+from mindlab.book.engine import ENGINE
 from mindlab.book.kernel import ThisPython, describe_exit
 from mindlab.book.task import Outcome, Task
 
@@ -68,6 +69,7 @@ def _papermill(notebook: NotebookNode, partial: Path, task: Task, watch: _Watch)
         str(partial).replace("{", "{{").replace("}", "}}"),  # papermill formats paths
         parameters=task.parameters,
         kernel_name="python3",
+        engine_name=ENGINE,
         progress_bar=False,
         cwd=str(Path(task.notebook).parent),
         kernel_manager_class=ThisPython,

@@ -10,6 +10,20 @@ from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import AsyncKernelManager
 
 
+def this_python(*arguments: str) -> KernelSpec:
+    """A kernel of `sys.executable`, started with these arguments.
+
+    Not looked up: a kernel named python3 in the user's home would win over this environment.
+    """
+    return KernelSpec(
+        argv=[sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}", *arguments],
+        display_name="Python 3 (ipykernel)",
+        language="python",
+        interrupt_mode="signal",
+        metadata={"debugger": False},
+    )
+
+
 class ThisPython(AsyncKernelManager):
     """A kernel manager whose kernel runs `sys.executable`.
 
@@ -21,14 +35,8 @@ class ThisPython(AsyncKernelManager):
 
     @property
     def kernel_spec(self) -> KernelSpec:
-        """Not looked up: a kernel named python3 in the user's home would win over this environment."""
-        return KernelSpec(
-            argv=[sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
-            display_name="Python 3 (ipykernel)",
-            language="python",
-            interrupt_mode="signal",
-            metadata={"debugger": False},
-        )
+        """This Python; a shell command that fails raises."""
+        return this_python("--IPKernelApp.extra_extensions=mindlab.book.shell")
 
     async def start_kernel(self, **kwargs: Any) -> None:  # type: ignore[override]
         """Starts the kernel and remembers it."""

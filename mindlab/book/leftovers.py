@@ -24,7 +24,7 @@ def marked(mark: str, proc: Path = Path("/proc")) -> dict[int, str]:
         with contextlib.suppress(OSError):
             if wanted in (folder / "environ").read_bytes().split(b"\0") and not _is_zombie(folder):
                 words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-                found[int(folder.name)] = words.strip()[:120]
+                found[int(folder.name)] = " ".join(words.split())[:120]
     return found
 
 

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
 import sys
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from mindlab.book import catalog, executed, junit, notebook_file, report, report_page
 from mindlab.book.editions import Edition
+from mindlab.book.ended import Ended, signals
 from mindlab.book.folder_lock import locked
 from mindlab.book.parameters import fit, parse_assignment
 from mindlab.book.progress import Progress
+from mindlab.book.summary import summary
 from mindlab.book.task import Outcome, Task
 from mindlab.book.workers import Pool
 from mindlab.errors import MindlabError
@@ -36,14 +35,6 @@ class Wanted:
     backend: str = ""
     cell_timeout: float = 120.0
     timeout: float = 600.0
-
-
-class Ended(BaseException):
-    """Somebody ended the run: Ctrl-C or SIGTERM. Not an Exception, so that nothing swallows it."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number
 
 
 def run(root: Path, wanted: Wanted) -> int:
@@ -95,13 +86,13 @@ class _Run:
         self._write()
         pool = Pool(self._environment(), self.wanted.out / "run.log", self.progress.news, self._ended)
         try:
-            with _signals():
+            with signals():
                 pool.run([self._task(entry) for entry in self.entries], self.wanted.jobs)
         except Ended as end:
             self._interrupted()
             return 128 + end.number
         outcomes = self._write()
-        print(self._summary(outcomes))
+        print(summary(outcomes, self.wanted.out / "report.html"))
         return report.exit_code(outcomes)
 
     def _task(self, entry: catalog.Entry) -> Task:
@@ -129,6 +120,8 @@ class _Run:
             # A person's start-up files and history must not change what a chapter shows.
             "IPYTHONDIR": str((self.wanted.out / ".ipython").resolve()),
             "PYTHONUNBUFFERED": "1",
+            # An answer that is wrong is an event in class and a fault in the solutions.
+            "MINDLAB_STRICT": "1" if self.wanted.edition == "solutions" else "0",
         }
         if self.wanted.backend:
             added["MINDLAB_BACKEND"] = self.wanted.backend
@@ -184,33 +177,9 @@ class _Run:
         ranks = [values["ranks"] for values in said if isinstance(values.get("ranks"), int)]
         return max(ranks, default=None)
 
-    def _summary(self, outcomes: Sequence[Outcome]) -> str:
-        passed = sum(outcome.passed for outcome in outcomes)
-        return f"{passed} of {len(outcomes)} chapters passed; report: {self.wanted.out / 'report.html'}"
-
 
 def _backend(name: str) -> str:
     """The backend asked for, or the host's best; raises BackendUnavailable before anything runs."""
     from mindlab.ranks.backends import choose
 
     return choose(name or None, 1).name
-
-
-@contextlib.contextmanager
-def _signals() -> Iterator[None]:
-    """Turns SIGINT, SIGTERM and SIGHUP into Ended, so that every `finally` runs."""
-
-    def handler(number: int, frame: FrameType | None) -> None:
-        raise Ended(number)
-
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    try:
-        before = {number: signal.signal(number, handler) for number in numbers}
-    except ValueError:  # not in the main thread: whoever called us handles signals
-        yield
-        return
-    try:
-        yield
-    finally:
-        for number, former in before.items():
-            signal.signal(number, former)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+START_SECONDS = 60.0
+"""For a kernel's start and end, on top of a deadline."""
+
 ENDINGS = ("passed", "failed", "timeout", "died", "interrupted")
 
 
@@ -21,6 +24,11 @@ class Task:
     skip_tags: tuple[str, ...] = ()
     mark: str = ""
     """The value of MINDLAB_RUN in the kernel's environment: by it the kernel's descendants are known."""
+
+    @property
+    def patience(self) -> float:
+        """Seconds after which a worker that does not even notice its own deadline is given up."""
+        return self.timeout + START_SECONDS
 
 
 @dataclass(frozen=True)

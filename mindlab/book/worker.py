@@ -13,41 +13,44 @@ import queue
 import sys
 import threading
 import traceback
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
-from mindlab.book.execution import execute
+from mindlab.book.execution import Told, execute
 from mindlab.book.kernel import ThisPython
 from mindlab.book.task import Outcome, Task
+
+T = TypeVar("T", bound=Task)
 
 LOST = 86
 """The exit code of a worker whose runner is gone."""
 
 
-def main() -> None:
-    """Serves tasks until the runner says that there are no more."""
+def serve(kind: type[T], work: Callable[[T, Told], Outcome], lost: Callable[[], None]) -> None:
+    """Does `work` for each task until the runner says that there are no more; `lost` if it is gone."""
     news = os.fdopen(int(sys.argv[1]), "w", encoding="utf-8", buffering=1)
     tasks: queue.Queue[str] = queue.Queue()
-    threading.Thread(target=_read, args=(tasks,), daemon=True).start()
+    threading.Thread(target=_read, args=(tasks, lost), daemon=True).start()
     logging.getLogger("papermill").setLevel(logging.ERROR)
     while (line := tasks.get()) != "done":
-        _serve(Task(**json.loads(line)), news)
+        _serve(kind(**json.loads(line)), work, news)
 
 
-def _read(tasks: queue.Queue[str]) -> None:
+def _read(tasks: queue.Queue[str], lost: Callable[[], None]) -> None:
     for line in sys.stdin:
         tasks.put(line.strip())
         if line.strip() == "done":
             return
-    ThisPython.kill_current()
+    lost()
     os._exit(LOST)
 
 
-def _serve(task: Task, news: Any) -> None:
+def _serve(task: T, work: Callable[[T, Told], Outcome], news: Any) -> None:
     def told(count: int, total: int) -> None:
         news.write(json.dumps({"chapter": task.chapter, "cell": count, "of": total}) + "\n")
 
     try:
-        outcome = execute(task, told)
+        outcome = work(task, told)
     except Exception as problem:  # noqa: BLE001 - the other chapters go on; the report names this one
         traceback.print_exc()
         outcome = Outcome(task.chapter, "failed", 0.0, f"could not be executed: {problem!r}")
@@ -55,4 +58,4 @@ def _serve(task: Task, news: Any) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    serve(Task, execute, ThisPython.kill_current)

@@ -16,17 +16,14 @@ from typing import IO, Any
 
 from mindlab.book.task import Outcome, Task
 
-START_SECONDS = 60.0
-"""For the kernel's start and end, on top of a chapter's own deadline."""
-
 
 class Worker:
-    """One process of `mindlab.book.worker`; dies with this one, because its stdin ends."""
+    """One process of `module`, which serves tasks; dies with this one, because its stdin ends."""
 
-    def __init__(self, environment: dict[str, str], log: IO[str]) -> None:
+    def __init__(self, environment: dict[str, str], log: IO[str], module: str) -> None:
         reader, writer = os.pipe()
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "mindlab.book.worker", str(writer)],
+            [sys.executable, "-m", module, str(writer)],
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=log,
@@ -43,7 +40,7 @@ class Worker:
 
     def give(self, task: Task) -> None:
         """Hands over the next chapter."""
-        self.task, self.deadline = task, time.monotonic() + task.timeout + START_SECONDS
+        self.task, self.deadline = task, time.monotonic() + task.patience
         self._say(json.dumps(asdict(task)))
 
     def read(self) -> list[dict[str, Any]] | None:
@@ -85,9 +82,10 @@ class Pool:
         log_path: Path,
         news: Callable[[dict[str, Any]], None],
         ended: Callable[[Outcome], None],
+        module: str = "mindlab.book.worker",
     ) -> None:
         self.environment, self.log_path = environment, log_path
-        self.news, self.ended = news, ended
+        self.news, self.ended, self.module = news, ended, module
         self.workers: list[Worker] = []
 
     def run(self, tasks: Sequence[Task], jobs: int) -> None:
@@ -106,7 +104,7 @@ class Pool:
                 self._close(selector)
 
     def _hire(self, selector: selectors.BaseSelector, log: IO[str]) -> None:
-        worker = Worker(self.environment, log)
+        worker = Worker(self.environment, log, self.module)
         self.workers.append(worker)
         selector.register(worker.reader, selectors.EVENT_READ, worker)
 
@@ -135,7 +133,7 @@ class Pool:
         """The last resort: a chapter whose worker does not even notice its own deadline."""
         for worker in list(self.workers):
             if worker.task and time.monotonic() > worker.deadline:
-                text = f"the chapter took longer than {worker.task.timeout:g} s and did not stop"
+                text = f"took longer than {worker.task.patience:g} s and did not stop"
                 self._lost(worker, selector, "timeout", text)
 
     def _lost(self, worker: Worker, selector: selectors.BaseSelector, ending: str, text: str) -> None:
