@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Sets up, executes chapters 00 and 01 on 4 ranks, exports them and says where to look.
+# Sets up, executes chapters 00, 01 and 90 on 4 ranks, makes the site of them and says where to look.
 #
-#   bash launch/run.sh                      chapters 00 and 01, 4 ranks
+#   bash launch/run.sh                      chapters 00, 01 and 90 (every picture), 4 ranks
 #   bash launch/run.sh 01 -p ranks=8        what follows goes to `mindlab run`
 #
 # Exit code 0: every check of every chapter passed. What it makes lies under build/, and .venv.
@@ -15,7 +15,7 @@ mindlab_stay_inside
 cd "$MINDLAB_ROOT"
 echo "set-up took $((SECONDS - started)) s"
 
-chapters=(00 01) ranks=(-p ranks=4)
+chapters=(00 01 90) ranks=(-p ranks=4)
 for argument in "$@"; do
     case "$argument" in
         [0-9][0-9]*) chapters=() ;;
@@ -25,11 +25,11 @@ done
 
 status=0
 .venv/bin/mindlab run ${chapters[@]+"${chapters[@]}"} ${ranks[@]+"${ranks[@]}"} --out build/run "$@" || status=$?
-.venv/bin/mindlab export --to html --from build/run --out build/site || [ "$status" -ne 0 ] || status=$?
+.venv/bin/mindlab export --to site --from build/run --out build/site || [ "$status" -ne 0 ] || status=$?
 
 echo
 echo "report      $MINDLAB_ROOT/build/run/report.html"
-echo "pages       $MINDLAB_ROOT/build/site"
+echo "site        $MINDLAB_ROOT/build/site/index.html"
 echo "next        bash launch/lab.sh    opens the chapters"
 if [ "$status" -ne 0 ]; then echo "FAILED with code $status: the report says which chapter and why"; fi
 exit "$status"

@@ -156,10 +156,10 @@ def grade(options: argparse.Namespace) -> int:
 
 def _add_export(commands: _Commands) -> None:
     this = commands.add_parser("export", help="make pages from executed notebooks")
-    this.add_argument("--to", choices=("html", "markdown", "pdf"), default="html")
+    this.add_argument("--to", choices=("site", "html", "markdown", "pdf"), default="site")
     this.add_argument("--from", dest="source", type=Path, help="a run's folder (default: build/run)")
     this.add_argument(
-        "--out", type=Path, help="where the pages go (default: build/site; build/markdown, build/pdf)"
+        "--out", type=Path, help="where they go (default: build/site, build/html, build/markdown, build/pdf)"
     )
     _root(this)
     this.set_defaults(command=export)
@@ -171,7 +171,7 @@ def export(options: argparse.Namespace) -> int:
 
     root = options.root or builder.find_root()
     source = options.source or root / "build" / "run"
-    out = options.out or root / "build" / {"html": "site"}.get(options.to, options.to)
+    out = options.out or root / "build" / options.to
     pages, found = exporter.export(root, source, out, options.to)
     for line in found:
         print(line, file=sys.stderr)

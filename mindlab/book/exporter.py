@@ -17,6 +17,7 @@ from mindlab.book.report import Report
 from mindlab.book.report_page import badge, counted
 from mindlab.errors import MindlabError
 
+KINDS = ("html", "markdown", "pdf", "site")
 _MADE_HERE = ".mindlab-export"
 _INDEX = {
     "en": {
@@ -33,7 +34,7 @@ _INDEX = {
 
 
 def export(root: Path, source: Path, out: Path, to: str = "html") -> tuple[list[Path], list[str]]:
-    """The pages written to `out` (the index first) and the findings; `to` is "html", "markdown" or "pdf".
+    """The pages written to `out` (the index first) and the findings; `to` is one of KINDS.
 
     Takes the executed notebooks that `source`/report.json lists. Raises MindlabError where there are none,
     and where `out` holds something else.
@@ -41,6 +42,11 @@ def export(root: Path, source: Path, out: Path, to: str = "html") -> tuple[list[
     made = _read_report(source)
     leaves = [_leaf(root, source, chapter) for chapter in made["chapters"]]
     _empty(out)
+    if to == "site":
+        from mindlab.book.site.build import build  # Sphinx takes a second to import
+
+        pages, found = build(root, leaves, made, out)
+        return pages, _failed(leaves) + found
     if to == "pdf":
         pages, found = _html(root, source, leaves, made, out / "html")
         printed = printing.print_all(pages[1:], out)
@@ -93,7 +99,7 @@ def _html(
 ) -> tuple[list[Path], list[str]]:
     out.mkdir(exist_ok=True)
     assets = Assets(root, out, ".html", frozenset(leaf.name for leaf in leaves))
-    shutil.copyfile(HERE / "style.css", out / "style.css")
+    (out / "style.css").write_text(report_page.style(), encoding="utf-8")
     (out / "report.html").write_text(report_page.as_html(made, suffix=".html"), encoding="utf-8")
     (out / "index.html").write_text(_index(leaves, made, "html"), encoding="utf-8")
     paths = [out / "index.html"]

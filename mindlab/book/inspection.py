@@ -61,7 +61,8 @@ def findings(out: Path) -> list[str]:
 def _faults(page: _Parsed, name: str, pages: dict[str, _Parsed], out: Path) -> list[str]:
     text = "".join(page.words)
     found = list(page.faults)
-    is_chapter = name not in ("index.html", "report.html")
+    # The start page and the report tell of failures, the reference shows what an error looks like.
+    is_chapter = name not in ("index.html", "report.html") and not name.startswith("reference")
     if is_chapter and _TRACEBACK.search(text):
         found.append("shows a traceback")
     if is_chapter and "could not be displayed" in text:
@@ -69,17 +70,22 @@ def _faults(page: _Parsed, name: str, pages: dict[str, _Parsed], out: Path) -> l
     for target in page.loads:
         if re.match(r"(?:https?:)?//", target):
             found.append(f"loads from the net: {target}")
-        elif not target.startswith("data:") and not (out / unquote(target.split("#")[0])).is_file():
+        elif not target.startswith(("data:", "#")) and not (out / _path(target)).is_file():
             found.append(f"missing file {target}")
     return found + [text for target in page.links if (text := _dead(target, name, pages, out))]
+
+
+def _path(target: str) -> str:
+    """The file that a target names: Sphinx puts a version behind a question mark."""
+    return unquote(re.split("[?#]", target)[0])
 
 
 def _dead(target: str, name: str, pages: dict[str, _Parsed], out: Path) -> str:
     """Why a link leads nowhere, or ""."""
     if re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*:|//", target):
         return ""
-    path, _, place = target.partition("#")
-    file = unquote(path) or name
+    place = target.partition("#")[2]
+    file = _path(target) or name
     if not (out / file).is_file():
         return f"broken link {target}"
     # nbconvert writes the ids of Chinese headings percent-encoded; browsers try a place as it stands first.

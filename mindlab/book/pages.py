@@ -94,7 +94,7 @@ def page_of(leaf: Leaf, provenance: str, before: Leaf | None, after: Leaf | None
 
 def as_html(leaf: Leaf, page: Page, assets: Assets) -> str:
     """The chapter's HTML. Its notebook is changed on the way; what is wrong becomes a finding of `assets`."""
-    _prepare(leaf, FOR_HTML, assets)
+    prepare(leaf, FOR_HTML, assets)
     exporter = _Html(leaf.name, assets)
     text, _ = exporter.from_notebook_node(leaf.notebook, resources={"page": page})
     return str(text)
@@ -102,7 +102,7 @@ def as_html(leaf: Leaf, page: Page, assets: Assets) -> str:
 
 def as_markdown(leaf: Leaf, page: Page, assets: Assets) -> str:
     """The chapter's Markdown, with one link for each picture and no script."""
-    _prepare(leaf, FOR_MARKDOWN, assets)
+    prepare(leaf, FOR_MARKDOWN, assets)
     exporter: Any = _MARKDOWN(template_file=str(HERE / "chapter.md"))
     exporter.register_filter("without_scripts", _without_scripts)
     text, _ = exporter.from_notebook_node(leaf.notebook, resources={"page": page})
@@ -120,7 +120,8 @@ def first_heading(notebook: NotebookNode) -> str:
     return re.sub(r"[*`]", "", lines[0][2:]).strip() if lines else ""
 
 
-def _prepare(leaf: Leaf, order: tuple[str, ...], assets: Assets) -> None:
+def prepare(leaf: Leaf, order: tuple[str, ...], assets: Assets) -> None:
+    """Settles the outputs (see `outputs`) and turns the links of the prose to where they lead from a page."""
     settle(leaf.notebook, leaf.name, order, assets)
     for cell in leaf.notebook.cells:
         if cell.cell_type == "markdown":

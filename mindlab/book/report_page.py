@@ -8,7 +8,7 @@ from typing import Any
 
 from mindlab.book.report import Report, provenance, tally
 
-STYLE = Path(__file__).with_name("style.css")
+_STYLES = [Path(__file__).with_name(name) for name in ("style.css", "cells.css")]
 
 
 def as_html(report: Report, *, suffix: str = ".ipynb") -> str:
@@ -20,7 +20,7 @@ def as_html(report: Report, *, suffix: str = ".ipynb") -> str:
     return f"""<!doctype html>
 <html lang="en" class="report"><head><meta charset="utf-8"><title>{_verdict(report)[0]} · MindLab</title>
 <meta name="viewport" content="width=device-width, initial-scale=1"><style>
-{STYLE.read_text(encoding="utf-8")}</style></head>
+{style()}</style></head>
 <body><header class="top"><span class="book">MindLab: report of a run</span></header>
 <main>{_head(report)}
 <div class="wide"><table class="list">
@@ -29,6 +29,11 @@ def as_html(report: Report, *, suffix: str = ".ipynb") -> str:
 {"".join(_section(chapter, suffix) for chapter in chapters)}</main>
 <footer class="end">{html.escape(provenance(report))}</footer></body></html>
 """
+
+
+def style() -> str:
+    """The style sheet of the single pages and of the report."""
+    return "".join(path.read_text(encoding="utf-8") for path in _STYLES)
 
 
 def badge(passed: bool | None, *, text: str = "") -> str:

@@ -1,13 +1,14 @@
 """The words in the pictures, in English and Chinese.
 
 A picture's language is its `language` argument, else the environment variable MINDLAB_LANGUAGE, else English.
-Chinese falls back to English where no font with Chinese glyphs is installed: no picture shows empty boxes.
+Chinese is drawn with the font that ships with the package (see `cjk`): no picture shows empty boxes.
 """
 
 from __future__ import annotations
 
-import functools
 import os
+
+from mindlab.draw import cjk
 
 _SAY: dict[str, tuple[str, str]] = {
     "rank": ("rank", "卡"),
@@ -54,16 +55,6 @@ _SAY: dict[str, tuple[str, str]] = {
     "nothing": ("no transfer was recorded", "没有记录到传输"),
 }
 
-_CJK_FONTS = (
-    ("Noto Sans CJK SC", "NotoSansCJK"),
-    ("Noto Sans SC", "NotoSansSC"),
-    ("WenQuanYi Micro Hei", "wqy-microhei"),
-    ("WenQuanYi Zen Hei", "wqy-zenhei"),
-    ("Microsoft YaHei", "msyh"),
-    ("PingFang SC", "PingFang"),
-    ("SimHei", "simhei"),
-)
-
 
 def choose(language: str | None = None) -> str:
     """The language to draw in, "en" or "zh". Raises ValueError on any other."""
@@ -78,21 +69,6 @@ def say(key: str, language: str, **values: object) -> str:
     return _SAY[key][language == "zh"].format(**values)
 
 
-@functools.cache
 def cjk_font() -> str:
-    """The name of an installed font with Chinese glyphs that matplotlib can use, or "".
-
-    Fonts installed after matplotlib wrote its cache are looked up on disk.
-    """
-    from matplotlib import font_manager
-
-    known = {font.name for font in font_manager.fontManager.ttflist}
-    for name, _ in _CJK_FONTS:
-        if name in known:
-            return name
-    for path in sorted(font_manager.findSystemFonts()):
-        for _, stem in _CJK_FONTS:
-            if stem.lower() in os.path.basename(path).lower():
-                font_manager.fontManager.addfont(path)
-                return font_manager.fontManager.ttflist[-1].name
-    return ""
+    """The name of the font that Chinese is drawn with, the shipped one if it is there, or ""."""
+    return next(iter(cjk.families()), "")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 
-from mindlab.draw import style
+from mindlab.draw import cjk, style
 
 _WORDS = {
     "en": ("previous step", "next step", "▶ play", "⏸ pause", "step", "controls"),
@@ -74,10 +74,11 @@ def stepper(key: str, title: str, frames: Sequence[tuple[str, ...]], line: str, 
         f'<button type="button" aria-label="{following}">▶</button>'
         f'<button type="button" data-play="{start}" data-pause="{pause}">{start}</button>'
     )
+    letters = cjk.face(f"{title}{line}{items}{buttons}")
     script = "" if len(frames) < 2 else f"<script>{_SCRIPT.replace('KEY', key)}</script>"
     return (
         f'<figure class="ml-play" data-ml-play="{key}" data-lm-suppress-shortcuts="true" '
-        f'aria-label="{safe(title)}"><style>{_CSS}</style><figcaption>{safe(title)}</figcaption>'
+        f'aria-label="{safe(title)}"><style>{_CSS}{letters}</style><figcaption>{safe(title)}</figcaption>'
         f'<ol style="--w:{wide}px">{items}</ol>'
         f'<div class="bar" role="group" aria-label="{safe(title)}: {controls}">{buttons}</div>'
         f'<output aria-live="polite"></output><p class="src">{safe(line)}</p>{script}</figure>'

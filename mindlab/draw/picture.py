@@ -15,7 +15,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from mindlab.draw import style
+from mindlab.draw import cjk, style
 
 
 class Picture(Axes):
@@ -99,13 +99,19 @@ def _tidy(text: str, alt: str, title: str) -> str:
     text = re.sub(r"(font-family: )[^;\"]*", lambda m: m[1] + style.FONT_STACK, text)
     name = html.escape(title or alt.split(". ")[0], quote=True)
     label = html.escape(alt, quote=True)
-    inside = f"<title>{name}</title>\n <desc>{label}</desc>"
+    inside = f"<title>{name}</title>\n <desc>{label}</desc>{_letters(text)}"
     return re.sub(
         r"<svg ([^>]*)>",
         rf'<svg role="img" aria-label="{_plain(label)}" \1>\n {_plain(inside)}',
         text,
         count=1,
     )
+
+
+def _letters(text: str) -> str:
+    """The Chinese letters of an SVG, for readers that have none."""
+    rule = cjk.face(text)
+    return f"\n <style>{rule}</style>" if rule else ""
 
 
 def _plain(text: str) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mindlab.draw import captions, labels, page, style
+from mindlab.draw import captions, cjk, labels, page, style
 from mindlab.draw.board import wrap
 from mindlab.draw.frames import FONTS, Stage, frame, text
 from mindlab.draw.rounds import Move, Round, as_rounds, fold, in_rounds
@@ -176,10 +176,12 @@ def _strip(player: Player) -> str:
     note = f"{len(shown)} / {len(player.frames)} · " if len(shown) < len(player.frames) else ""
     parts.append(text(12, height - 10, note + player.line, 11, fill=style.FADED))
     alt = html.escape(player.alt)
+    rule = cjk.face("".join(parts))
+    letters = f"<style>{rule}</style>" if rule else ""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_STRIP_WIDTH} {height}" '
         f'width="{_STRIP_WIDTH}" height="{height}" role="img" aria-label="{alt}" font-family="{FONTS}">'
-        f"<title>{html.escape(player.title)}</title><desc>{alt}</desc>"
+        f"<title>{html.escape(player.title)}</title><desc>{alt}</desc>{letters}"
         f'<rect width="100%" height="100%" fill="{style.PAPER}" stroke="{style.GRID}"/>{"".join(parts)}</svg>'
     )
 

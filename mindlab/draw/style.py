@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from mindlab.draw.cjk import families
+
 RANK_COLOURS = (
     *("#4458bd", "#d59c1e", "#5be6de", "#e0498f", "#abb7fe", "#694b0c", "#e2e991", "#47a65a"),
     *("#538128", "#ddd25a", "#229bf8", "#e9a384", "#884891", "#9cecd5", "#d85c83", "#ac9bcf"),
@@ -28,7 +30,7 @@ FULL_WIDTH = 8.3
 
 # DejaVu Sans is what matplotlib measures with; Verdana is as wide and is where DejaVu is not.
 FONT_STACK = (
-    "'DejaVu Sans', Verdana, 'Noto Sans CJK SC', 'Microsoft YaHei', 'PingFang SC', "
+    "'DejaVu Sans', Verdana, 'MindLab CJK', 'Noto Sans CJK SC', 'Microsoft YaHei', 'PingFang SC', "
     "'WenQuanYi Micro Hei', sans-serif"
 )
 
@@ -63,8 +65,9 @@ def bold(cjk: str | bool = "") -> str:
 
 def rc(cjk: str = "") -> dict[str, Any]:
     """The matplotlib settings of every picture. `cjk` is the name of a font with Chinese glyphs, or ""."""
+    others = [name for name in families() if name != cjk] if cjk else []
     return {
-        "font.family": ["DejaVu Sans", cjk] if cjk else ["DejaVu Sans"],
+        "font.family": ["DejaVu Sans", cjk, *others] if cjk else ["DejaVu Sans"],
         "font.size": TEXT,
         "axes.titlesize": TITLE,
         "axes.labelsize": TEXT,
