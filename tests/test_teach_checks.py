@@ -55,7 +55,7 @@ def test_a_right_claim_passes_and_says_what_it_compared() -> None:
 @pytest.mark.parametrize(
     ("measured", "sentence"),
     [
-        (seen(*[12288] * P), "2 times the predicted 6 KiB (6,144 B). p/2 = 2: that is (p-1)·D"),
+        (seen(*[12288] * P), "At p = 4 several mistakes make this factor. p/2 = 2: does the whole tensor"),
         (seen(*[3072] * P), "one of two phases missing"),
         (seen(*[6144 * P] * P), "p = 4: is the measured number the total of all ranks"),
         (seen(6144, 6144, 6144, 3072), "rank 3: measured 3 KiB (3,072 B), 0.5 times the predicted"),
@@ -76,13 +76,13 @@ def test_a_wrong_claim_fails_with_its_sentence(measured: Any, sentence: str) -> 
 @pytest.mark.parametrize(
     ("guess", "ranks", "sentence"),
     [
-        (3 * 4096, 4, "2/p = 0.5: the prediction is (p-1)·D"),
+        (3 * 4096, 4, "2/p = 0.5: is the prediction a whole tensor a step"),
         (6144 / 1.048576, 4, "takes MB for MiB"),
         (6144 * 8, 4, "in bits"),
         (6144 * 4, 4, "1/p = 0.25: is the prediction the total"),
         (12288, 3, "Half: is one of two phases missing"),
         (6144 * 3 / 4, 4, "does a rank also send its own part"),
-        (6144 * 4 / 3, 4, "forgets that a rank's own part stays"),
+        (6144 * 4 / 3, 4, "forget that a rank's own part stays"),
         (6144 * 2, 8, "the prediction add send and receive"),
     ],
 )

@@ -39,12 +39,13 @@ def common_factor(predicted: Sequence[Number], measured: Sequence[Number]) -> fl
 
 def cause(factor: float, ranks: int | None, unit: str) -> str:
     """The well-known mistakes that make this factor, as sentences; empty where none is known."""
-    known = [(value, text) for value, text in _causes(ranks, unit) if abs(factor / value - 1) <= 0.004]
-    return " Or: ".join(text for _, text in known)
+    known = [text for value, text in _causes(ranks, unit) if abs(factor / value - 1) <= 0.004]
+    several = f"At p = {ranks} several mistakes make this factor. " if len(known) > 1 and ranks else ""
+    return several + " Or: ".join(known)
 
 
 def _causes(ranks: int | None, unit: str) -> list[tuple[float, str]]:
-    causes = _causes_by_ranks(ranks) if ranks and ranks > 2 else []
+    causes = _causes_by_ranks(ranks) if ranks and ranks > 2 and unit == "B" else []
     causes += [
         (2.0, "Twice: are send and receive added, or do two phases run where one is predicted?"),
         (0.5, "Half: is one of two phases missing (the all-gather after the reduce-scatter), or does the "
@@ -64,16 +65,16 @@ def _causes(ranks: int | None, unit: str) -> list[tuple[float, str]]:
 def _causes_by_ranks(ranks: int) -> list[tuple[float, str]]:
     p = ranks
     return [
-        (p / 2, f"p/2 = {p / 2:g}: that is (p-1)·D against 2(p-1)/p·D. The whole tensor travels in each "
-                "step; send one chunk of p."),
-        (2 / p, f"2/p = {2 / p:.3g}: the prediction is (p-1)·D, a whole tensor a step; in chunks it is "
-                "2(p-1)/p·D."),
+        (p / 2, f"p/2 = {p / 2:g}: does the whole tensor travel in each step, (p-1)·D, where one chunk of p "
+                "would do, 2(p-1)/p·D?"),
+        (2 / p, f"2/p = {2 / p:.3g}: is the prediction a whole tensor a step, (p-1)·D, where chunks make "
+                "2(p-1)/p·D?"),
         (p, f"p = {p}: is the measured number the total of all ranks, or the prediction made from one rank's "
             "shard (D is the full tensor)? Or does the whole tensor travel where one chunk of p would do?"),
         (1 / p, f"1/p = {1 / p:.3g}: is the prediction the total of all ranks, where one rank's bytes are "
                 "measured?"),
         (p / (p - 1), f"p/(p-1) = {p / (p - 1):.3g}: does a rank also send its own part, which can stay?"),
-        ((p - 1) / p, f"(p-1)/p = {(p - 1) / p:.3g}: the prediction forgets that a rank's own part stays."),
+        ((p - 1) / p, f"(p-1)/p = {(p - 1) / p:.3g}: does the prediction forget that a rank's own part stays?"),
         (p - 1.0, f"p-1 = {p - 1}: is the prediction one step of the p-1?"),
         (1 / (p - 1), f"1/(p-1) = {1 / (p - 1):.3g}: is only one step of the p-1 done?"),
     ]  # fmt: skip
