@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -101,3 +103,16 @@ def test_the_budget_is_that_of_the_run_not_of_the_formula() -> None:
     lean, roomy = rows[task.solution], rows[task.right[1]]
     assert lean["sent"] == roomy["sent"] == 100_800
     assert lean["memory"] == 2 * 16_800 and roomy["memory"] > 4 * 16_800
+
+
+def test_the_examples_for_writers_run() -> None:
+    """Would catch a guide whose exercise cannot be checked, or whose quiz is refused."""
+    text = (Path(__file__).parents[1] / "docs" / "lessons.md").read_text(encoding="utf-8")
+    first, second = re.findall(r"^```python\n(import.*?|from.*?)^```", text, re.DOTALL | re.MULTILINE)
+    names: dict[str, Any] = {"__name__": "example"}
+    exec(first, names)
+    task = names["EXERCISE"]
+    assert grade(task, names["hand_on"]).passed
+    (wrong,) = task.wrong
+    assert re.search(wrong.says, grade(task, wrong.answer).sentence)
+    exec(second, names)

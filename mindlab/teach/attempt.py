@@ -116,10 +116,12 @@ def misfit(exercise: Exercise, fn: Any) -> Ending | None:
 
 def code_hash(fn: Any) -> str:
     """The first 12 hex digits of SHA-256 over the answer's source, or over its bytecode; "" for neither."""
+    inner = getattr(fn, "func", fn)  # a functools.partial is its function with some arguments
+    given = repr((getattr(fn, "args", ()), getattr(fn, "keywords", {}))) if inner is not fn else ""
     try:
-        text = inspect.getsource(fn).encode()
+        text = inspect.getsource(inner).encode() + given.encode()
     except (OSError, TypeError):
-        code = getattr(fn, "__code__", None)
+        code = getattr(inner, "__code__", None)
         text = b"" if code is None else code.co_code + repr(code.co_consts).encode()
     return hashlib.sha256(text).hexdigest()[:12] if text else ""
 
@@ -149,7 +151,7 @@ def _ending(error: errors.MindlabError, timeout: float) -> Ending:
 def _facts(error: errors.MindlabError) -> str:
     """What happened, line by line, without the advice that a launch adds: that would be the answer."""
     first, *rest = str(error).splitlines()
-    kept = [line for line in rest if line.startswith((" ", "rank "))]
+    kept = [line for line in rest if line.startswith(" ")]
     return "\n".join(kept if isinstance(error, errors.Stuck) else [first, *kept])
 
 

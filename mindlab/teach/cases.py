@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+import io
 import linecache
 import os
 import re
@@ -95,9 +97,11 @@ class CaseFile:
     def run(self, *, seed: int = 0, backend: str | None = None, timeout: float = TIMEOUT) -> Evidence:
         """The Evidence of the broken program on 4 ranks: it may hang or crash, the notebook does not."""
         trial = self.case.repair.trials[self.case.shown_trial]
-        found = attempt(
-            self.case.repair, self.case.program, trial, seed=seed, backend=backend, timeout=timeout
-        )
+        # What a dying rank writes comes early, late or never: two equal runs would differ.
+        with contextlib.redirect_stdout(io.StringIO()):
+            found = attempt(
+                self.case.repair, self.case.program, trial, seed=seed, backend=backend, timeout=timeout
+            )
         if isinstance(found, Ending):
             facts = (say("ended"), found.sentence)
             self._evidence = Evidence(facts, None, self._with_code(found.detail), trial.ranks)

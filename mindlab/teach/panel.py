@@ -23,7 +23,7 @@ def box(title: str, parts: Iterable[str], *, tone: str = OPEN, word: str = "", k
     state = f'<strong style="white-space:nowrap">{MARKS[tone]} {html.escape(word)}</strong>' if word else ""
     head = (
         f'<div style="display:flex;gap:1em;justify-content:space-between;align-items:baseline">'
-        f"<strong>{html.escape(title)}</strong>{state}</div>"
+        f"<strong>{inline(title)}</strong>{state}</div>"
     )
     return (
         f'<div class="ml-{kind}" style="border:1px solid rgba({tint},.45);border-left:5px solid {bar};'
@@ -41,7 +41,8 @@ def text(words: str) -> str:
 def code(lines: str) -> str:
     """Lines of code or of a traceback, kept as they are."""
     style = (
-        "margin:.4em 0;padding:.5em .7em;overflow-x:auto;background:rgba(140,140,140,.13);color:inherit;"
+        "margin:.4em 0;padding:.5em .7em;white-space:pre-wrap;overflow-wrap:anywhere;"
+        "background:rgba(140,140,140,.13);color:inherit;"
         "border:0;border-radius:3px;font-size:.92em;line-height:1.4"
     )
     return f'<pre style="{style}">{html.escape(lines.rstrip())}</pre>'
@@ -49,7 +50,7 @@ def code(lines: str) -> str:
 
 def small(words: str) -> str:
     """A line of provenance."""
-    return f'<div style="opacity:.8;font-size:.85em;margin-top:.4em">{html.escape(words)}</div>'
+    return f'<div style="opacity:.8;font-size:.85em;margin-top:.4em">{inline(words)}</div>'
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = ()) -> str:

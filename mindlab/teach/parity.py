@@ -59,11 +59,9 @@ def check_close(
     if _empty(sharded) or _empty(reference):
         return settle(Verdict(claim, NOT_ANSWERED, graded=graded))
     by_rank = isinstance(sharded, (list, tuple))
-    if by_rank and not sharded:
-        raise ValueError("no results to compare: give one a rank, such as run.values")
-    silent = [rank for rank, value in enumerate(sharded) if value is None] if by_rank else []
-    if silent:
-        reason = f"rank {silent[0]} returned None: is a `return` missing?"
+    silent = _silent_rank(sharded) if by_rank else None
+    if silent is not None:
+        reason = f"rank {silent} returned None: is a `return` missing?"
         return settle(Verdict(claim, FAILED, "one card's numbers", graded=graded, reason=reason))
     ours = [_tensor(value, rank) for rank, value in enumerate(sharded if by_rank else [sharded])]
     theirs = _references(reference, len(ours))
@@ -75,6 +73,13 @@ def check_close(
     row.provenance, row.within, row.reason = "largest difference", allowed, reason
     row.ranks = len(ours) if by_rank else None
     return settle(row)
+
+
+def _silent_rank(values: Any) -> int | None:
+    """The first rank that returned nothing; None where all returned something."""
+    if not values:
+        raise ValueError("no results to compare: give one a rank, such as run.values")
+    return next((rank for rank, value in enumerate(values) if value is None), None)
 
 
 def _judge(gaps: list[Gap], by_rank: bool, vacuous: str, why: str) -> tuple[str, str]:

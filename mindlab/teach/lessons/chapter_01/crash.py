@@ -16,7 +16,7 @@ def gather_shards(shard: torch.Tensor, lengths: list[int]) -> torch.Tensor:
     rank, p = dist.get_rank(), dist.get_world_size()
     shards = {rank: shard}
     for step in range(p - 1):
-        arriving = torch.empty_like(shard)
+        arriving = shard.new_empty(sum(lengths) // p)
         sending = dist.isend(shards[(rank - step) % p], (rank + 1) % p)
         dist.recv(arriving, (rank - 1) % p)
         sending.wait()
@@ -114,7 +114,7 @@ def _reference(given: list[tuple[torch.Tensor, list[int]]]) -> list[torch.Tensor
 REPAIR = Exercise(
     name="01-d",
     title="A message longer than its buffer",
-    statement="All ranks' shards, joined in the order of ranks, on every rank. The shards differ in length.",
+    statement="All ranks' shards, joined in the order of ranks, on every rank. Some are longer.",
     inputs=inputs.shard_and_lengths,
     reference=_reference,
     budget=Budget(
@@ -168,7 +168,7 @@ Today there is one row more, and the job is gone: some ranks with an error, othe
             holds=False,
         ),
         Choice(
-            "The buffer is as long as this rank's own shard, and a longer one arrives.",
+            "The buffer has room for an equal share, and one shard is longer.",
             "4 does not divide 16,801, so rank 0's shard has a row more than the others'. A message "
             "carries no length: "
             "the receiver has to know it.",

@@ -1,0 +1,154 @@
+"""What the judge measures: memory, rounds, and what a wrong sum is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+
+import mindlab as ml
+from mindlab.teach import pattern
+from mindlab.teach.composition import Made, made_of
+from mindlab.teach.memory import ExtraMemory
+
+N = 1000
+
+
+@pytest.fixture(scope="module", autouse=True)
+def ranks() -> Iterator[None]:
+    yield
+    ml.shutdown()
+
+
+def reused(x: torch.Tensor) -> torch.Tensor:
+    buffer = torch.empty_like(x)
+    for _ in range(5):
+        buffer.copy_(x)
+    return x
+
+
+def one_behind(x: torch.Tensor) -> torch.Tensor:
+    for _ in range(5):
+        buffer = torch.empty_like(x)  # the old one lives until the new one is there
+        buffer.copy_(x)
+    return x
+
+
+def let_go(x: torch.Tensor) -> torch.Tensor:
+    for _ in range(5):
+        buffer = torch.empty_like(x)
+        del buffer
+    return x
+
+
+@pytest.mark.parametrize(
+    ("fn", "tensors"),
+    [
+        (lambda x: x, 0),
+        (lambda x: x.add_(1), 0),
+        (lambda x: x[10:20], 0),
+        (lambda x: x.tensor_split(3)[1].add_(x[:333]), 0),
+        (lambda x: x.clone(), 1),
+        (lambda x: x + 1, 1),
+        (lambda x: (x + 1) * 2, 2),
+        (lambda x: torch.cat([x, x]), 2),
+        (lambda x: torch.stack([x] * 4).sum(0), 5),
+        (lambda x: x.double(), 2),
+        (reused, 1),
+        (let_go, 1),
+        (one_behind, 2),
+    ],
+)
+def test_memory_is_what_lives_at_one_time(fn: Callable[[torch.Tensor], Any], tensors: int) -> None:
+    """Would catch a sum of all that was ever made, a view that counts, a tensor that never dies."""
+    x = torch.ones(N)
+    with ExtraMemory() as extra:
+        kept = fn(x)
+    assert extra.peak == tensors * N * 4, kept
+
+
+def test_what_was_there_before_does_not_count() -> None:
+    """Would catch a captured tensor that is taken for a new one."""
+    before = torch.ones(N)
+    with ExtraMemory() as extra:
+        before.view(10, -1)[3] += before[:100]
+    assert extra.peak == 0
+
+
+def run_of(fn: Callable[[], Any], ranks: int = 4) -> ml.Run:
+    return ml.launch(fn, ranks=ranks)
+
+
+def shift(to: int = 1) -> None:
+    x, arriving = torch.ones(8), torch.empty(8)
+    rank, p = dist.get_rank(), dist.get_world_size()
+    coming = dist.irecv(arriving, (rank - to) % p)
+    dist.send(x, (rank + to) % p)
+    coming.wait()  # type: ignore[union-attr]
+
+
+def star() -> None:
+    if dist.get_rank() == 0:
+        for work in [dist.isend(torch.ones(8), other) for other in range(1, dist.get_world_size())]:
+            work.wait()  # type: ignore[union-attr]
+    else:
+        dist.recv(torch.empty(8), 0)
+
+
+def chain() -> None:
+    rank, x = dist.get_rank(), torch.ones(8)
+    if rank:
+        dist.recv(x, rank - 1)
+    if rank + 1 < dist.get_world_size():
+        dist.send(x, rank + 1)
+
+
+def all_posted_ahead() -> None:
+    """One round of shifting, three receives ahead: posting early is no round."""
+    rank, p = dist.get_rank(), dist.get_world_size()
+    coming = [dist.irecv(torch.empty(8), (rank - 1) % p) for _ in range(3)]
+    for work in coming:
+        dist.send(torch.ones(8), (rank + 1) % p)
+        work.wait()  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("fn", "rounds"),
+    [
+        (shift, 1),
+        (star, 3),
+        (chain, 3),
+        (all_posted_ahead, 3),
+        (lambda: ml.collectives.ring_all_reduce(torch.ones(64)), 6),
+        (lambda: ml.collectives.tree_broadcast(torch.ones(64)), 2),
+        (lambda: ml.collectives.direct_all_to_all(torch.ones(64)), 3),
+        (lambda: ml.collectives.bruck_all_to_all(torch.ones(64)), 2),
+        (lambda: ml.collectives.halving_doubling_all_reduce(torch.ones(64)), 4),
+        (lambda: dist.all_reduce(torch.ones(8)), 0),
+    ],
+)
+def test_rounds_follow_from_what_waits_for_what(fn: Callable[[], Any], rounds: int) -> None:
+    """Would catch rounds that depend on luck with times; each is counted three times."""
+    assert [pattern.rounds_of(run_of(fn).events) for _ in range(3)] == [rounds] * 3
+
+
+def test_strangers_are_named_by_pair() -> None:
+    """Would catch a message to the wrong neighbour that a sum by rank hides."""
+    run = run_of(lambda: shift(2))
+    ring = [(rank, (rank + 1) % 4) for rank in range(4)]
+    assert pattern.strangers(run, ring)[0] == (0, 2, 32)
+    assert pattern.strangers(run, [(rank, (rank + 2) % 4) for rank in range(4)]) == []
+
+
+def test_a_sum_is_taken_apart() -> None:
+    """Would catch a finding that blames a rank whose part is there."""
+    parts = [torch.randint(1, 100, (60,), generator=torch.Generator().manual_seed(k)) for k in range(3)]
+    chunks = [list(part.float().tensor_split(3)) for part in parts]
+    piece = chunks[0][1] + 2 * chunks[2][1]
+    assert made_of(piece, chunks, 1) == made_of(piece, chunks, 0) == Made(1, (1, 0, 2))
+    assert made_of(torch.zeros(20), chunks, 2) == Made(2, (0, 0, 0))
+    assert made_of(piece + 0.5, chunks, 1) is None
+    assert made_of(chunks[0][0] + chunks[1][1], chunks, 0) is None
