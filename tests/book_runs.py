@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,15 +57,29 @@ def source(title: str, cells: list[str]) -> str:
     return "\n".join(parts)
 
 
-def make_project(root: Path) -> Path:
-    """The project's folder, with its notebooks built."""
+def build(root: Path, chapters: dict[str, list[str]]) -> Path:
+    """A project's folder with these chapters, their notebooks built."""
     (root / "notebooks/src").mkdir(parents=True)
-    for name, cells in CHAPTERS.items():
+    for name, cells in chapters.items():
         (root / f"notebooks/src/{name}.md").write_text(source(name, cells), encoding="utf-8")
     written, found = builder.build(root)
-    assert not found and len(written) == 2 * len(CHAPTERS)
+    assert not found and len(written) == 2 * len(chapters)
+    return root
+
+
+def make_project(root: Path) -> Path:
+    """The project of CHAPTERS, and a file beside its notebooks."""
+    build(root, CHAPTERS)
     (root / "notebooks/solutions/data.txt").write_text("beside the notebook")
     return root
+
+
+def edit(root: Path, name: str, change: Callable[[Any], None]) -> None:
+    """Changes a built notebook as a person might, in both editions."""
+    for path in (root / f"notebooks/{name}.ipynb", root / f"notebooks/solutions/{name}.ipynb"):
+        notebook = json.loads(path.read_text(encoding="utf-8"))
+        change(notebook)
+        path.write_text(json.dumps(notebook), encoding="utf-8")
 
 
 @dataclass

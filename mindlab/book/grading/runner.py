@@ -50,20 +50,31 @@ def grade(root: Path, wanted: Wanted) -> int:
 
     Raises MindlabError for wrong use, before anything runs.
     """
-    if wanted.jobs < 1:
-        raise MindlabError(f"--jobs {wanted.jobs}: at least 1")
-    if wanted.seed is not None and not 0 <= wanted.seed < 2**31:
-        raise MindlabError(f"--seed {wanted.seed}: a whole number from 0 to {2**31 - 1}")
-    out, folder = wanted.out.resolve(), wanted.folder.resolve()
-    if out == folder or folder in out.parents or out / EXECUTED in (folder, *folder.parents):
-        raise MindlabError(
-            f"--out {wanted.out}: take a folder outside of {wanted.folder}, which stays as it is"
-        )
+    _refuse(wanted)
     known = asked.chapters(root)
     only = asked.choose(known, wanted.chapter) if wanted.chapter else None
     found = submissions.find(wanted.folder, [chapter.name for chapter in known])
     with locked(wanted.out):
         return _Grading(wanted, known, only, found).go()
+
+
+def _refuse(wanted: Wanted) -> None:
+    """Raises MindlabError for values that cannot be meant."""
+    if wanted.jobs < 1:
+        raise MindlabError(f"--jobs {wanted.jobs}: at least 1")
+    if wanted.seed is not None and not 0 <= wanted.seed < 2**31:
+        raise MindlabError(f"--seed {wanted.seed}: a whole number from 0 to {2**31 - 1}")
+    limits = {"": wanted.deadline, "cell-": wanted.cell_deadline, "check-": wanted.check_deadline}
+    for name, seconds in limits.items():
+        if not 0 < seconds < float("inf"):
+            raise MindlabError(f"--{name}deadline {seconds:g}: a number of seconds greater than 0")
+    out, folder = wanted.out.resolve(), wanted.folder.resolve()
+    if out == folder or folder in out.parents or out / EXECUTED in (folder, *folder.parents):
+        raise MindlabError(f"--out {wanted.out}: it must not touch {wanted.folder}, which stays as it is")
+    if wanted.backend:
+        from mindlab.ranks.backends import choose
+
+        choose(wanted.backend, 1)
 
 
 class _Grading:
