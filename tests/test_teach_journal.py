@@ -32,6 +32,13 @@ def test_hints_come_one_by_one_and_are_kept(file: Path) -> None:
         ml.hint("01.2", step=4)
 
 
+def test_the_second_hint_brings_a_picture(file: Path) -> None:
+    """Would catch a picture that gives the answer away at the first hint, or has no words of its own."""
+    pages = [ml.hint("01.1")._repr_html_() for _ in range(3)]
+    assert ["<svg" in page for page in pages] == [False, True, False]
+    assert 'role="img" aria-label="' in pages[1] and "chunk 0" in pages[1]
+
+
 def test_a_solution_is_folded_and_noted(file: Path) -> None:
     """Would catch a solution that jumps into view, or that nobody knows was asked for."""
     shown = ml.solution("01-b")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from mindlab import errors
+from mindlab.ranks.backends import choose
 from mindlab.ranks.launcher import launch
 from mindlab.teach.lesson import Exercise, Trial
 from mindlab.teach.reading import unanswered
@@ -76,6 +78,19 @@ def attempt(
     extra = [nbytes for _, nbytes in run.values]
     wanted = exercise.reference([tuple(_copied(part) for part in parts) for parts in given])
     return Attempt(exercise, trial, run, values, extra, given, wanted)
+
+
+def usable_backend(ranks: int) -> str:
+    """The backend of a launch on so many ranks; "gloo" where the host has too few cards for it.
+
+    What MINDLAB_BACKEND asks for is taken at its word: raises BackendUnavailable where it is not usable.
+    """
+    if os.environ.get("MINDLAB_BACKEND"):
+        return choose(None, ranks).name
+    try:
+        return choose(None, ranks).name
+    except errors.BackendUnavailable:
+        return "gloo"
 
 
 def on_a_rank(fn: Function, inputs: Function, seed: int, numel: int) -> tuple[Any, int]:

@@ -15,7 +15,7 @@ from typing import Any
 from mindlab.predict import units
 from mindlab.predict.quantity import Quantity
 from mindlab.teach import findings, panel, registry
-from mindlab.teach.attempt import TIMEOUT, Attempt, Ending, attempt
+from mindlab.teach.attempt import TIMEOUT, Attempt, Ending, attempt, usable_backend
 from mindlab.teach.grade import Grade, grade
 from mindlab.teach.hints import source_of
 from mindlab.teach.journal import journal
@@ -96,6 +96,7 @@ class CaseFile:
 
     def run(self, *, seed: int = 0, backend: str | None = None, timeout: float = TIMEOUT) -> Evidence:
         """The Evidence of the broken program on 4 ranks: it may hang or crash, the notebook does not."""
+        backend = backend or usable_backend(4)
         trial = self.case.repair.trials[self.case.shown_trial]
         # What a dying rank writes comes early, late or never: two equal runs would differ.
         with contextlib.redirect_stdout(io.StringIO()):

@@ -50,9 +50,9 @@ def _kind(attempt: Attempt) -> str:
 
     for rank, value in enumerate(attempt.values):
         if value is None:
-            return say("no_value", who=f"Rank {rank}")
+            return say("no_value", who=say("rank", rank=rank))
         if not isinstance(value, torch.Tensor):
-            return say("no_tensor", who=f"Rank {rank}", kind=type(value).__name__)
+            return say("no_tensor", who=say("rank", rank=rank), kind=type(value).__name__)
     return ""
 
 
@@ -63,8 +63,8 @@ def wrong_value(attempt: Attempt) -> str:
         return ""
     right = [rank for rank in range(attempt.trial.ranks) if rank not in wrong]
     if right:
-        agreeing = ranks_named(right).capitalize() + (" is" if len(right) == 1 else " are")
-        return _complaint(attempt, wrong[0]) + say("right_ranks", ranks=agreeing)
+        agreeing = say("is_right" if len(right) == 1 else "are_right", ranks=ranks_named(right).capitalize())
+        return _complaint(attempt, wrong[0]) + agreeing
     return _complaint(attempt, wrong[0]) + say("all_wrong")
 
 
@@ -79,7 +79,7 @@ def wrong_ranks(attempt: Attempt) -> list[int]:
 
 
 def _complaint(attempt: Attempt, rank: int) -> str:
-    seen, wanted, who = attempt.values[rank], attempt.wanted[rank], f"Rank {rank}"
+    seen, wanted, who = attempt.values[rank], attempt.wanted[rank], say("rank", rank=rank)
     if seen.shape != wanted.shape:
         return say("shape", who=who, seen=tuple(seen.shape), wanted=tuple(wanted.shape))
     if seen.dtype != wanted.dtype:
@@ -118,7 +118,7 @@ def _composition(attempt: Attempt, rank: int) -> str:
         if made is None or meant is None:
             return ""
         place = say("its_result") if uncut else say("chunk", number=meant.chunk)
-        return _told(f"Rank {rank}", place, made, meant)
+        return _told(say("rank", rank=rank), place, made, meant)
     return ""
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from mindlab.errors import CheckFailed
 from mindlab.predict import units
 from mindlab.teach import findings, panel
-from mindlab.teach.attempt import TIMEOUT, Attempt, Ending, attempt, code_hash, misfit
+from mindlab.teach.attempt import TIMEOUT, Attempt, Ending, attempt, code_hash, misfit, usable_backend
 from mindlab.teach.lesson import Exercise, Trial
 from mindlab.teach.spending import Spent, budget
 from mindlab.teach.verdict import EXPECTED_ERRORS, FAILED, MIME, NOT_ANSWERED, PASSED, Verdict, notebook
@@ -141,22 +141,22 @@ def grade(
     unfit = misfit(exercise, fn)
     if unfit is not None:
         return _ended(exercise, title, unfit, None, None)
+    backend = backend or usable_backend(max(trial.ranks for trial in exercise.trials))
     done: list[Attempt] = []
     for trial in exercise.trials:
         found = attempt(exercise, fn, trial, seed=seed, backend=backend, timeout=timeout)
-        backend_name = done[-1].run.backend if done else backend
         if isinstance(found, Ending):
-            graded = _graded(exercise, fn, seed, [*(one.trial for one in done), trial], backend_name)
+            graded = _graded(exercise, fn, seed, [*(one.trial for one in done), trial], backend)
             return _ended(exercise, title, found, graded, trial)
         was_right = any(one.trial.ranks == trial.ranks for one in done)
         sentence = findings.find(found, was_right and trial.numel % trial.ranks != 0)
         done.append(found)
         if sentence:
-            graded = _graded(exercise, fn, seed, [one.trial for one in done], found.run.backend)
+            graded = _graded(exercise, fn, seed, [one.trial for one in done], backend)
             spent = [] if findings.wrong(found) else budget(found)
             return Grade(exercise.name, title, FAILED, sentence, "", spent, graded, trial)
     first = done[0]
-    graded = _graded(exercise, fn, seed, [one.trial for one in done], first.run.backend)
+    graded = _graded(exercise, fn, seed, [one.trial for one in done], backend)
     return Grade(exercise.name, title, PASSED, "", "", budget(first), graded, first.trial)
 
 
@@ -168,14 +168,12 @@ def _ended(
     return Grade(exercise.name, title, FAILED, ending.sentence, ending.detail, (), graded, trial)
 
 
-def _graded(
-    exercise: Exercise, fn: Any, seed: int, trials: Sequence[Trial], backend: str | None
-) -> dict[str, Any]:
+def _graded(exercise: Exercise, fn: Any, seed: int, trials: Sequence[Trial], backend: str) -> dict[str, Any]:
     """What was graded: exercise, trials, backend, seed, name and hash of the code."""
     return {
         "exercise": exercise.name,
         "trials": [{"ranks": one.ranks, "numel": one.numel} for one in trials],
-        "backend": backend or "gloo",
+        "backend": backend,
         "seed": seed,
         "name": getattr(fn, "__name__", type(fn).__name__),
         "code": code_hash(fn),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from mindlab.teach import panel, registry
@@ -14,16 +14,26 @@ from mindlab.teach.words import say, translated
 
 
 class Hint:
-    """One hint. As the last line of a cell it shows itself."""
+    """One hint. As the last line of a cell it shows itself, with `rounds` as a picture."""
 
-    def __init__(self, title: str, words: str, more: str) -> None:
-        self.title, self.words, self.more = title, words, more
+    def __init__(self, title: str, words: str, more: str, rounds: Sequence[Any] = ()) -> None:
+        self.title, self.words, self.more, self.rounds = title, words, more, rounds
 
     def __repr__(self) -> str:
         return f"{self.title}\n{self.words.strip()}\n{self.more}"
 
     def _repr_html_(self) -> str:
-        return panel.box(self.title, [_mixed(self.words), panel.small(self.more)], kind="hint")
+        parts = [_mixed(self.words), self._picture(), panel.small(self.more)]
+        return panel.box(self.title, parts, kind="hint")
+
+    def _picture(self) -> str:
+        if not self.rounds:
+            return ""
+        from mindlab import draw
+        from mindlab.draw.picture import figure_of, svg
+
+        paper = "display:inline-block;background:#fff;border-radius:3px;padding:.3em;max-width:100%"
+        return f'<div style="{paper}">{svg(figure_of(draw.moves(self.rounds)))}</div>'
 
 
 class Solution:
@@ -59,7 +69,7 @@ def hint(name: str, step: int | None = None) -> Hint:
     words = say("hint_kinds").split("|")[number - 1]
     title = say("hint", step=number, steps=steps, name=name, kind=words)
     more = say("no_more_hints" if number == steps else "more_hints", name=name)
-    return Hint(title, translated(task.hints[number - 1]), more)
+    return Hint(title, translated(task.hints[number - 1]), more, task.picture if number == 2 else ())
 
 
 def solution(name: str) -> Solution:

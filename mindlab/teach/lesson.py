@@ -87,6 +87,8 @@ class Exercise:
     """(rank, ranks) -> which chunks of the inputs, added over ranks, make up this rank's result, in order.
     With it the check can say whose part is missing. `[WHOLE]`: the inputs are not cut. None where a result is
     no sum of such parts."""
+    picture: Sequence[Sequence[tuple[Any, ...]]] = ()
+    """Rounds for the second hint, drawn as `ml.draw.moves` does: (from, to, bytes, what stands on it)."""
     look: Callable[[Any], str] | None = None
     """A finding of this exercise's own, asked before the general ones: Attempt -> sentence or ""."""
     trials: tuple[Trial, ...] = USUAL_TRIALS

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mindlab.predict.quantity import Quantity
+from mindlab.teach.words import say
 
 _NEAR = 0.006
 """A guess has three digits at most: 1.57 for 1.5729 is meant to be it."""
@@ -21,7 +22,13 @@ class Mistake:
 
     key: str
     factor: float
-    words: str
+    unit: str = ""
+    other: str = ""
+
+    @property
+    def words(self) -> str:
+        """The mistake, as the end of a sentence."""
+        return say(f"mistake_{self.key}", unit=self.unit, other=self.other)
 
 
 def matching(
@@ -58,40 +65,31 @@ def _phases(formula: Quantity | None) -> int:
 
 
 def _of_directions(phases: int) -> Iterator[Mistake]:
-    yield Mistake("both", 2, "sent and received bytes were added")
+    yield Mistake("both", 2)
     if phases == 2:
-        yield Mistake("half", 1 / 2, "one half is missing: after the reduce-scatter comes the all-gather")
+        yield Mistake("half", 1 / 2)
 
 
-def _of_ranks(p: int, phases: int) -> list[Mistake]:
-    found = [
-        Mistake("total", p, "that is all ranks together, not one of them"),
-        Mistake("shard", 1 / p, "D is the whole tensor, not one rank's share of it"),
-    ]
+def _of_ranks(p: int, phases: int) -> Iterator[Mistake]:
+    yield Mistake("total", p)
+    yield Mistake("shard", 1 / p)
     if phases:
         share = phases * (p - 1) / p
-        found += [
-            Mistake(
-                "own", p / (p - 1), "a rank's own part stays where it is: p-1 of p chunks travel, not all p"
-            ),
-            Mistake("round", 1 / (p - 1), "that is one round of the p-1"),
-            Mistake("chunk", p / (p - 1) ** 2, "divided by p-1: D is cut into p chunks, not p-1"),
-            Mistake("uncut", (p - 1) / share, "the whole tensor in each round: only one chunk of p travels"),
-            Mistake("whole", 1 / share, "that is D itself, the whole tensor"),
-        ]
-    return found
+        yield Mistake("own", p / (p - 1))
+        yield Mistake("round", 1 / (p - 1))
+        yield Mistake("chunk", p / (p - 1) ** 2)
+        yield Mistake("uncut", (p - 1) / share)
+        yield Mistake("whole", 1 / share)
 
 
 def _of_units(unit: str) -> Iterator[Mistake]:
     if unit not in _BYTES:
         return
     if unit in _DECIMAL:
-        other = _BYTES[_DECIMAL[unit]]
-        yield Mistake(
-            "decimal", _BYTES[unit] / other, f"that is the number in {_DECIMAL[unit]}, not in {unit}"
-        )
-        yield Mistake("binary", other / _BYTES[unit], f"{unit} was taken for {_DECIMAL[unit]}")
-    yield Mistake("bits", 8, "that is the number of bits")
-    yield Mistake("elements", 1 / 4, "that counts elements: a float32 has 4 bytes")
-    yield Mistake("thousand", 1024, "one unit too small was used (a factor of 1024)")
-    yield Mistake("thousandth", 1 / 1024, "one unit too large was used (a factor of 1024)")
+        other = _DECIMAL[unit]
+        yield Mistake("decimal", _BYTES[unit] / _BYTES[other], unit, other)
+        yield Mistake("binary", _BYTES[other] / _BYTES[unit], unit, other)
+    yield Mistake("bits", 8)
+    yield Mistake("elements", 1 / 4)
+    yield Mistake("thousand", 1024)
+    yield Mistake("thousandth", 1 / 1024)

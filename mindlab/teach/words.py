@@ -56,13 +56,17 @@ _EN: dict[str, str] = {
     "too_often": "{who}: in {place}, the part of rank {rank} was added {times} times.",
     "also_often": " The part of rank {rank} was added {times} times.",
     "wrong_part": "{who}: {place} holds {seen} where {wanted} belongs.",
+    "rank": "Rank {rank}",
+    "one_rank": "rank {rank}",
+    "some_ranks": "ranks {ranks} and {last}",
+    "is_right": " {ranks} is right.",
+    "are_right": " {ranks} are right.",
     "part": "the part of {ranks}",
     "parts": "the parts of {ranks}",
     "empty": "{who}: {place} is all zeros.",
     "chunk": "chunk {number}",
     "its_result": "its result",
     "only": ", with nothing in it but {parts}",
-    "right_ranks": " {ranks} right.",
     "all_wrong": " No rank is right.",
     "was_right": " With {numel} elements, which {ranks} ranks divide, it was right.",
     "strangers": "Rank {source} sent {size} to rank {target}. In this exercise it may send to {allowed} "
@@ -117,6 +121,22 @@ _EN: dict[str, str] = {
     "guess_fits_many": "{factor} times the right number. With {ranks} ranks that fits more than one mistake: "
     "{mistakes}. Other numbers of ranks would tell them apart.",
     "guess_sign": "A number above 0 was asked for.",
+    # the mistakes behind a wrong guess
+    "mistake_both": "sent and received bytes were added",
+    "mistake_half": "one half is missing: after the reduce-scatter comes the all-gather",
+    "mistake_total": "that is all ranks together, not one of them",
+    "mistake_shard": "D is the whole tensor, not one rank's share of it",
+    "mistake_own": "a rank's own part stays where it is: p-1 of p chunks travel, not all p",
+    "mistake_round": "that is one round of the p-1",
+    "mistake_chunk": "divided by p-1: D is cut into p chunks, not p-1",
+    "mistake_uncut": "the whole tensor in each round: only one chunk of p travels",
+    "mistake_whole": "that is D itself, the whole tensor",
+    "mistake_decimal": "that is the number in {other}, not in {unit}",
+    "mistake_binary": "{unit} was taken for {other}",
+    "mistake_bits": "that is the number of bits",
+    "mistake_elements": "that counts elements: a float32 has 4 bytes",
+    "mistake_thousand": "one unit too small was used (a factor of 1024)",
+    "mistake_thousandth": "one unit too large was used (a factor of 1024)",
     # quiz
     "quiz": "Quiz",
     "question": "Question {number} of {count}",
@@ -168,5 +188,5 @@ def translated(text: str, language: str | None = None) -> str:
 def ranks_named(ranks: list[int]) -> str:
     """ "rank 2", "ranks 0 and 2", "ranks 0, 1 and 2"."""
     if len(ranks) == 1:
-        return f"rank {ranks[0]}"
-    return f"ranks {', '.join(map(str, ranks[:-1]))} and {ranks[-1]}"
+        return say("one_rank", rank=ranks[0])
+    return say("some_ranks", ranks=", ".join(map(str, ranks[:-1])), last=ranks[-1])

@@ -139,6 +139,7 @@ Make a tensor for what arrives, then fill in three lines:
     ...                               # the send must be over before x may be used again
 """,
     ),
+    picture=[[(0, 1), (1, 2), (2, 3), (3, 0)]],
     solution=hand_on,
     explanation="""
 `isend` returns at once, so every rank comes to its `recv`. `% p` closes the circle. `wait()` says that the

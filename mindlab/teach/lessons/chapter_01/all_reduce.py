@@ -181,6 +181,7 @@ that passes the finished chunks on.
     return x
 """,
     ),
+    picture=[[(0, 1, 0, "finished")], [(1, 2, 0, "finished")], [(2, 3, 0, "finished")]],
     solution=my_all_reduce,
     explanation="""
 If rank r begins with chunk r, chunk r + 1 is finished on it after $p-1$ rounds. Round $p-1$ sends just that

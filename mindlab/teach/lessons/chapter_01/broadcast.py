@@ -151,6 +151,7 @@ In a round, each rank sends at most one message. Bring it to all of them in $\\l
         have *= 2                  # all others do nothing in this round
 """,
     ),
+    picture=[[(0, 1)], [(0, 2), (1, 3)]],
     solution=my_broadcast,
     explanation="""
 1, 2, 4, … ranks have it, so $\\lceil\\log_2 p\\rceil$ rounds are enough. The condition `rank + have < p`

@@ -129,6 +129,7 @@ REPAIR = Exercise(
         arriving = shard.new_empty(...)            # the length of the shard that comes now
 """,
     ),
+    picture=[[(0, 1, 0, "shard 0")], [(0, 1, 0, "shard 3")], [(0, 1, 0, "shard 2")]],
     solution=repaired,
     explanation="""
 A message has no label with its length: the receiver must know it. In round `step` the shard of rank `rank -

@@ -127,6 +127,9 @@ One line changes, and one is added:
         ...                                        # now wait until it has left
 """,
     ),
+    picture=[
+        [(0, 1, 0, "waits for"), (1, 2, 0, "waits for"), (2, 3, 0, "waits for"), (3, 0, 0, "waits for")]
+    ],
     solution=repaired,
     explanation="""
 `send` may wait until the other side receives. When all ranks send first, all wait. Small messages sometimes

@@ -176,6 +176,7 @@ In round `step` = 0, 1, …, p-2:
     into += arriving
 """,
     ),
+    picture=[[(1, 2, 0, "chunk 0")], [(2, 3, 0, "chunk 0")], [(3, 0, 0, "chunk 0")]],
     solution=my_reduce_scatter,
     explanation="""
 What was added to in one round is what leaves in the next: `(rank - step - 2)` and, a round later,

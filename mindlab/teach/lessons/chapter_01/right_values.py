@@ -51,6 +51,7 @@ Two halves instead of one loop:
     ...        # p-1 rounds: a finished chunk leaves, the arriving one replaces
 """,
     ),
+    picture=(),
     wrong=(Wrong(published_ring, r"Rank 0 sent .*, 2 times the allowed"), *_RING.wrong[2:8]),
 )
 
