@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import re
 import shutil
 import subprocess
+import tempfile
+from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -90,6 +93,14 @@ def export(folder: Path, first: list[Any] | None = None) -> tuple[Path, list[str
     root, run = make(folder, first)
     _, found = exporter.export(root, run, folder / "out", "site")
     return folder / "out", found
+
+
+@cache
+def built() -> tuple[Path, list[str]]:
+    """The good site, made once for all tests; they leave it as it is."""
+    folder = tempfile.TemporaryDirectory(prefix="mindlab-test-")
+    atexit.register(folder.cleanup)
+    return export(Path(folder.name))
 
 
 class Tags(HTMLParser):

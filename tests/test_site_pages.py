@@ -10,9 +10,9 @@ import site_project as made
 from nbformat.v4 import new_markdown_cell, new_output
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
-    return made.export(tmp_path_factory.mktemp("site"))
+@pytest.fixture
+def site() -> tuple[Path, list[str]]:
+    return made.built()
 
 
 def page(site: tuple[Path, list[str]], name: str) -> str:

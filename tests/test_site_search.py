@@ -16,9 +16,9 @@ from mindlab.book.site.search import SearchBoth
 needs_browser = pytest.mark.skipif(made.CHROMIUM is None, reason="no chromium on this host")
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return made.export(tmp_path_factory.mktemp("site"))[0]
+@pytest.fixture
+def site() -> Path:
+    return made.built()[0]
 
 
 def index(site: Path) -> dict[str, Any]:

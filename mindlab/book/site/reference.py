@@ -89,8 +89,9 @@ def signature(value: Any) -> str:
     plain = given.replace(return_annotation=inspect.Signature.empty) if inspect.isclass(value) else given
     text = str(plain)
     for annotation in {p.annotation for p in given.parameters.values()} | {given.return_annotation}:
-        if isinstance(annotation, str):
-            text = text.replace(repr(annotation), annotation)
+        written = getattr(annotation, "__forward_arg__", annotation)  # a NamedTuple keeps a ForwardRef
+        if isinstance(written, str):
+            text = text.replace(f"ForwardRef({written!r})", written).replace(repr(written), written)
     return text.replace("<factory>", "...")
 
 
@@ -151,9 +152,13 @@ def _fields(value: type) -> Iterator[tuple[str, str]]:
 
 
 def _blocks(text: str) -> list[str]:
-    """The paragraphs, examples dedented."""
-    parts = [part.strip("\n") for part in re.split(r"\n\s*\n", text) if part.strip()]
-    return [textwrap.dedent(part) if part.lstrip().startswith(">>>") else part for part in parts]
+    """The paragraphs; an example is dedented, and apart from the text before it."""
+    made: list[str] = []
+    for part in re.split(r"\n\s*\n", text):
+        lines = part.strip("\n").splitlines()
+        first = next((k for k, line in enumerate(lines) if line.lstrip().startswith(">>>")), len(lines))
+        made += ["\n".join(lines[:first]), textwrap.dedent("\n".join(lines[first:]))]
+    return [block for block in made if block.strip()]
 
 
 def _plain(part: str) -> str:
