@@ -82,7 +82,7 @@ def test_a_wrong_claim_fails_with_its_sentence(measured: Any, sentence: str) -> 
         (6144 * 4, 4, "1/p = 0.25: is the prediction the total"),
         (12288, 3, "Half: is one of two phases missing"),
         (6144 * 3 / 4, 4, "does a rank also send its own part"),
-        (6144 * 4 / 3, 4, "own part counted, which stays"),
+        (6144 * 4 / 3, 4, "forget that a rank's own part stays"),
         (6144 * 2, 8, "the prediction add send and receive"),
     ],
 )
