@@ -74,7 +74,7 @@ def _causes_by_ranks(ranks: int) -> list[tuple[float, str]]:
         (1 / p, f"1/p = {1 / p:.3g}: is the prediction the total of all ranks, where one rank's bytes are "
                 "measured?"),
         (p / (p - 1), f"p/(p-1) = {p / (p - 1):.3g}: does a rank also send its own part, which can stay?"),
-        ((p - 1) / p, f"(p-1)/p = {(p - 1) / p:.3g}: did you forget that a rank's own part stays?"),
+        ((p - 1) / p, f"(p-1)/p = {(p - 1) / p:.3g}: does it forget that a rank's own part stays?"),
         (p - 1.0, f"p-1 = {p - 1}: is the prediction one step of the p-1?"),
         (1 / (p - 1), f"1/(p-1) = {1 / (p - 1):.3g}: is only one step of the p-1 done?"),
     ]  # fmt: skip
