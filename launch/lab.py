@@ -47,13 +47,19 @@ def refusal(port: int) -> str:
 
 
 def command(arguments: list[str]) -> list[str]:
-    """The command line; what the person gave comes last and rules."""
+    """The command line; where the person gave a setting, ours is left out: Jupyter refuses two values."""
     page = f"/lab/tree/{FIRST}" if (ROOT / FIRST).exists() else "/lab"
-    given = ["--ServerApp.ip=127.0.0.1", "--ServerApp.port_retries=0", f"--ServerApp.root_dir={ROOT}"]
-    given.append(f"--LabApp.default_url={page}")
-    if os.geteuid() == 0:
-        given.append("--allow-root")  # usual in an NPU container; the server still answers 127.0.0.1 alone
-    return [sys.executable, "-m", "jupyterlab", *given, *arguments]
+    ours = {
+        ("--ServerApp.ip", "--ip"): "127.0.0.1",
+        ("--ServerApp.port_retries", "--port-retries"): "0",
+        ("--ServerApp.root_dir", "--notebook-dir"): str(ROOT),
+        ("--LabApp.default_url",): page,
+    }
+    given = {argument.partition("=")[0] for argument in arguments}
+    settings = [f"{names[0]}={value}" for names, value in ours.items() if not given.intersection(names)]
+    if os.geteuid() == 0 and "--allow-root" not in given:
+        settings.append("--allow-root")  # usual in an NPU container; the server still answers 127.0.0.1 alone
+    return [sys.executable, "-m", "jupyterlab", *settings, *arguments]
 
 
 def main(arguments: list[str]) -> int:
