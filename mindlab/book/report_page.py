@@ -67,8 +67,12 @@ def _head(report: Report) -> str:
 def _line(chapter: dict[str, Any]) -> str:
     name = html.escape(chapter["chapter"])
     status = badge(chapter["status"] == "passed", text=chapter["status"])
+    why = (chapter["error"] or "").partition("\n")[0]
+    said = [counted(chapter["checks"])] if chapter["checks"] or not why else []
+    said += [f"<small>{html.escape(why if len(why) <= 160 else why[:159] + '…')}</small>"] if why else []
     return (
-        f'<tr><td><a href="#{name}">{name}</a></td><td>{status}</td><td>{counted(chapter["checks"])}</td>'
+        f'<tr><td><a href="#{name}">{name}</a></td><td>{status}</td>'
+        f'<td style="overflow-wrap: anywhere">{"<br>".join(said)}</td>'
         f'<td class="number">{chapter["seconds"]:.1f}</td></tr>'
     )
 
@@ -78,9 +82,12 @@ def _section(chapter: dict[str, Any], suffix: str) -> str:
     kind = html.escape(f"{chapter['language']}, {chapter['edition']}, {chapter['seconds']:.1f} s")
     notebook = f'<a href="{name}{suffix}">{name}</a>'
     error = f'<pre class="trouble">{html.escape(chapter["error"])}</pre>' if chapter["error"] else ""
+    checks = _checks(chapter["checks"])
+    if chapter["status"] == "passed" and chapter["checks"]:  # nobody needs them first
+        checks = f"<details><summary>{counted(chapter['checks'])}</summary>{checks}</details>"
     return (
         f'<h2 id="{name}">{notebook} {badge(chapter["status"] == "passed", text=chapter["status"])}'
-        f'<span class="number">{kind}</span></h2>{error}{_checks(chapter["checks"])}'
+        f'<span class="number">{kind}</span></h2>{error}{checks}'
     )
 
 

@@ -24,6 +24,11 @@ def as_html(about: Mapping[str, Any], submissions: Sequence[table.Graded]) -> st
 {style()}
 .grades td:not(:first-child), .grades th:not(:first-child) {{ text-align: center; }}
 .grades td:first-child {{ color: inherit; }}
+.answers td:first-child {{ width: 11rem; }}
+.answers td:nth-child(2) {{ width: 10rem; }}
+.answers pre {{ white-space: pre-wrap; overflow-wrap: anywhere; }}
+.noted {{ background: var(--open-wash); border-radius: .4rem; padding: .6rem .9rem; margin: 0 0 1rem;
+  white-space: pre-wrap; overflow-wrap: anywhere; }}
 </style></head>
 <body><header class="top"><span class="book">MindLab: grades</span></header>
 <main><p class="verdict {"passed" if good else "failed"}">{title}<small>{_detail(submissions)}</small></p>
@@ -32,7 +37,11 @@ def as_html(about: Mapping[str, Any], submissions: Sequence[table.Graded]) -> st
 <h2>Submissions</h2>
 {"".join(_section(one) for one in sorted(submissions, key=lambda one: one["key"].casefold()))}
 {_left_out(about)}</main>
-<footer class="end">{html.escape(_provenance(about))}</footer></body></html>
+<footer class="end">{html.escape(_provenance(about))}</footer>
+<script>
+function unfold() {{ const e = document.getElementById(location.hash.slice(1)); if (e) e.open = true; }}
+addEventListener("hashchange", unfold); unfold();
+</script></body></html>
 """
 
 
@@ -106,13 +115,15 @@ def _section(one: table.Graded) -> str:
     where = html.escape(one["key"])
     link = f'<a href="{html.escape(_quoted(one["executed"]))}">executed</a>' if one["executed"] else ""
     about = " · ".join(filter(None, [html.escape(one["chapter"]), f"{one['seconds']:.0f} s", link]))
-    notes = f'<pre class="trouble">{html.escape(chr(10).join(one["notes"]))}</pre>' if one["notes"] else ""
+    said = {row["says"] for row in one["rows"]}
+    fresh = [note for note in one["notes"] if note not in said]
+    notes = f'<pre class="noted">{html.escape(chr(10).join(fresh))}</pre>' if fresh else ""
     rows = "".join(_answer(row) for row in one["rows"])
     is_open = " open" if one["notes"] else ""
     return (
         f'<details id="{_anchor(one["key"])}"{is_open}>'
         f"<summary>{html.escape(one['learner'])}: {where}</summary><p>{about}</p>{notes}"
-        f'<div class="wide"><table class="list">{rows}</table></div></details>'
+        f'<div class="wide"><table class="list answers">{rows}</table></div></details>'
     )
 
 

@@ -207,7 +207,7 @@ def _judged(task: Sitting, notebook: NotebookNode, left: Left, told: Told) -> tu
             for count, (exercise, function) in enumerate(task.asked, 1):
                 told(cells + count, cells + len(task.asked))
                 answer = left.answers.get(function) or left.answers.get(exercise)
-                verdict = _verdict(task, exercise, answer, left, checker)
+                verdict = _verdict(task, exercise, function, answer, left, checker)
                 rows.append({"exercise": exercise, "function": function, **verdict})
             return tuple(rows)
         finally:
@@ -216,11 +216,12 @@ def _judged(task: Sitting, notebook: NotebookNode, left: Left, told: Told) -> tu
 
 
 def _verdict(
-    task: Sitting, exercise: str, answer: dict[str, Any] | None, left: Left, checker: Checker
+    task: Sitting, exercise: str, function: str, answer: dict[str, Any] | None, left: Left, checker: Checker
 ) -> dict[str, Any]:
     if answer is None:
-        state = "did not run" if left.unfinished else "not found"
-        return {"state": state, "says": left.unfinished}
+        if left.unfinished:
+            return {"state": "did not run", "says": left.unfinished}
+        return {"state": "not found", "says": f"The notebook defines no {function}."}
     if answer["kind"] == "blank":
         return {"state": "not answered", "says": ""}
     if answer["kind"] == "value":

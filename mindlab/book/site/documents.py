@@ -17,7 +17,7 @@ from mindlab.book.report_page import badge, counted
 from mindlab.book.site import glossary, reference
 from mindlab.book.site.chapter import notes
 
-USE = ("install", "running", "instructors", "measured", "design")
+USE = ("install", "running", "instructors", "grading", "measured", "design")
 """Those of docs/ that the site shows, in this order. The rest is for writers, who have the checkout."""
 
 _TITLE = "# A workbook on multi\u2011card parallel inference"
@@ -81,8 +81,8 @@ def start(leaves: list[Leaf], made: Report) -> str:
     others = [leaf.name for leaf in leaves if leaf.name >= "90"]
     trees = {
         "Chapters": chapters,
-        "Set up and use": list(USE[:3]),
-        "How it works": [*USE[3:], *others],
+        "Set up and use": list(USE[:4]),
+        "How it works": [*USE[4:], *others],
         "Look up": ["glossary", "reference"],
     }
     parts = [_TITLE, _LEAD, _table(leaves, made), _beside(others)]
