@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import gc
+import io
+import logging
 import os
 import random
+import signal
 import subprocess
 import sys
+import tempfile
 import threading
+import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -263,3 +269,38 @@ def test_sixteen_ranks_on_two_cores() -> None:
         return float(x[0])
 
     assert ml.launch(experiment, ranks=16).values == [16.0] * 16
+
+
+def test_settings_of_the_process_are_set_back() -> None:
+    """Would catch a stream, handler, timer, limit or flag that one experiment leaves to the next."""
+
+    def dirty() -> None:
+        signal.signal(signal.SIGUSR1, lambda *_: None)
+        signal.alarm(1)
+        sys.setrecursionlimit(5000)
+        os.umask(0)
+        gc.disable()
+        logging.basicConfig(level=logging.DEBUG, force=True)
+        torch.set_float32_matmul_precision("medium")
+        np.seterr(all="raise")
+        folder = tempfile.mkdtemp()
+        os.chdir(folder)
+        os.rmdir(folder)
+        sys.stdout.close()
+        sys.stdout = io.StringIO()
+        os.close(1)
+
+    def look() -> tuple[object, ...]:
+        time.sleep(1.2)
+        print("still heard")
+        umask = os.umask(0o022)
+        os.umask(umask)
+        levels = logging.getLogger().level, len(logging.getLogger().handlers)
+        numbers = sys.getrecursionlimit(), umask, gc.isenabled(), np.geterr()["over"]
+        return signal.getsignal(signal.SIGUSR1), *levels, *numbers, torch.get_float32_matmul_precision()
+
+    before = ml.launch(look, ranks=2).values
+    ml.launch(dirty, ranks=2)
+    run = ml.launch(look, ranks=2)
+    assert run.values == before
+    assert run.printed == ["still heard\n"] * 2

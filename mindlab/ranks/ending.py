@@ -83,7 +83,10 @@ def describe_exit(status: int) -> str:
     code = os.waitstatus_to_exitcode(status)
     if code >= 0:
         return f"exited with code {code}"
-    name = signal.Signals(-code).name
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:  # a real-time signal has no name
+        return f"was killed by signal {-code}"
     reasons = {
         "SIGKILL": "the system ends a process so when memory runs out, or somebody did",
         "SIGSEGV": "a crash in native code",

@@ -18,8 +18,8 @@ from importlib import metadata
 from typing import Any
 
 import mindlab
-from mindlab.errors import CannotTravel, MindlabError, RankDied
-from mindlab.ranks import payload, pool, supervisor
+from mindlab.errors import CannotTravel, Interrupted, MindlabError, RankDied
+from mindlab.ranks import interrupts, payload, pool, supervisor
 from mindlab.ranks.backends import Backend, choose
 from mindlab.ranks.cells import sources_of
 from mindlab.ranks.channel import Closed
@@ -93,7 +93,8 @@ def run_on_ranks(
         chosen = choose(backend, ranks)
         packed = _pack(fn, args, kwargs)
         try:
-            return _experiment(fn, packed, chosen, ranks, timeout, seed, keep)
+            with interrupts.held():
+                return _experiment(fn, packed, chosen, ranks, timeout, seed, keep)
         finally:
             packed.close()
     finally:
@@ -137,9 +138,13 @@ def _experiment(
     seed: int,
     keep: bool,
 ) -> Run:
-    home = pool.pool(ranks, backend)
+    try:
+        home = pool.pool(ranks, backend)
+    except KeyboardInterrupt:
+        raise Interrupted("stopped by you while the ranks were starting; run the cell again") from None
     home.jobs += 1
     home.names = home.names or keep
+    folder = _folder()
     job = Job(
         number=home.jobs,
         packed=packed,
@@ -147,8 +152,8 @@ def _experiment(
         guarded=_guarded,
         origin=time.monotonic(),
         sources=sources_of(packed.pickle),
-        path=[os.getcwd() if entry == "" else entry for entry in sys.path],
-        folder=os.getcwd(),
+        path=[folder if entry == "" else entry for entry in sys.path],
+        folder=folder,
         keep=keep,
     )
     home.output.start()
@@ -171,6 +176,13 @@ def _experiment(
             pool.end()
 
 
+def _folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # somebody removed it; the ranks then stay where they are
+        return ""
+
+
 def _assemble(
     fn: Callable[..., Any], packed: payload.Packed, home: pool.Pool, outcomes: list[Outcome], seed: int
 ) -> Run:
@@ -180,7 +192,7 @@ def _assemble(
     if verdict is not None and verdict.faults:
         raise faulty(verdict.faults[0])
     wire, why = _wire(home, outcomes, records)
-    values = [payload.unpack(o.packed, o.packed.fds()) if o.packed else None for o in outcomes]
+    values = [_value(rank, outcome) for rank, outcome in enumerate(outcomes)]
     notes = [note for record in records for note in record.notes] + (verdict.notes if verdict else [])
     return Run(
         values=values,
@@ -200,6 +212,19 @@ def _assemble(
         host=f"{platform.machine()}, {os.cpu_count()} cores",
         date=datetime.date.today().isoformat(),
     )
+
+
+def _value(rank: int, outcome: Outcome) -> Any:
+    """What a rank returned, rebuilt in this process."""
+    if outcome.packed is None:
+        return None
+    try:
+        return payload.unpack(outcome.packed, outcome.packed.fds())
+    except Exception as error:  # noqa: BLE001 - whatever the object's own class raises
+        raise CannotTravel(
+            f"what rank {rank} returned cannot be rebuilt in the notebook: {type(error).__name__}: {error}. "
+            "Return tensors, numbers, strings, and lists or dicts of them."
+        ) from None
 
 
 def _wire(home: pool.Pool, outcomes: list[Outcome], records: list[Any]) -> tuple[Wire | None, str]:

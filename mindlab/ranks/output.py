@@ -11,6 +11,11 @@ from typing import Any
 
 _LINES = 400  # lines of one rank that a cell shows; run.printed keeps more
 _KEPT = 1 << 24  # characters of one rank that run.printed keeps: an endless print must not fill the memory
+_WIDTH = 2000  # characters of one line that a cell shows
+_CHUNK, _READS = (
+    1 << 16,
+    16,
+)  # one look takes at most 1 MiB: a rank that never stops must not hold up the deadline
 _PATIENT = 2.0  # seconds before a run counts as long
 
 
@@ -26,30 +31,31 @@ class Output:
     def start(self) -> None:
         """Forget what was printed so far."""
         self.texts: list[list[str]] = [[] for _ in self.pipes]
-        self.rests = [""] * len(self.pipes)
+        self.rests: list[list[str]] = [[] for _ in self.pipes]
         self.shown = [0] * len(self.pipes)
         self.kept = [0] * len(self.pipes)
         self.held: list[list[str]] = [[] for _ in self.pipes]
         self.decoders = [codecs.getincrementaldecoder("utf-8")("replace") for _ in self.pipes]
 
     def read(self, rank: int) -> bool:
-        """Print the whole lines that wait in the pipe of `rank`; False at the pipe's end."""
-        while True:
+        """Print whole lines from the pipe of `rank`, a part of what waits there; False at the pipe's end."""
+        for _ in range(_READS):
             try:
-                data = os.read(self.pipes[rank], 1 << 16)
+                data = os.read(self.pipes[rank], _CHUNK)
             except BlockingIOError:
                 return True
             if not data:
                 return False
             self._take(rank, self.decoders[rank].decode(data))
+        return True
 
     def finish(self) -> list[str]:
         """The text of each rank, after the last words are printed."""
         for rank in range(len(self.pipes)):
             self.read(rank)
             if self.rests[rank]:
-                self._show(rank, self.rests[rank])
-                self.rests[rank] = ""
+                self._show(rank, "".join(self.rests[rank]))
+                self.rests[rank] = []
             for line in self.held[rank]:
                 print(line, flush=True)
             self.held[rank] = []
@@ -67,15 +73,23 @@ class Output:
     def _take(self, rank: int, text: str) -> None:
         self.texts[rank].append(text[: max(0, _KEPT - self.kept[rank])])
         self.kept[rank] += len(text)
-        *lines, self.rests[rank] = (self.rests[rank] + text).split("\n")
-        for line in lines:
-            self._show(rank, line)
+        rest = self.rests[rank]
+        if self.shown[rank] > _LINES:
+            self.shown[rank] += text.count("\n")
+            return
+        first, *others = text.split("\n")
+        if sum(map(len, rest)) < _WIDTH:
+            rest.append(first)
+        for part in others:
+            self._show(rank, "".join(rest))
+            rest[:] = [part] if part else []
 
     def _show(self, rank: int, line: str) -> None:
         self.shown[rank] += 1
         if self.shown[rank] > _LINES:
             return
-        text = f"[rank {rank}] {line.rsplit(chr(13), 1)[-1]}"
+        last = line.rsplit(chr(13), 1)[-1]
+        text = f"[rank {rank}] {last[:_WIDTH]}" + ("…" if len(last) > _WIDTH else "")
         if os.environ.get("MINDLAB_BULK"):  # nobody watches: rank by rank, the same in every run
             self.held[rank].append(text)
         else:

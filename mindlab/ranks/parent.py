@@ -91,6 +91,8 @@ def _reap(channel: Channel, children: set[int]) -> None:
         done, status = os.waitpid(pid, os.WNOHANG)
         if done:
             children.discard(pid)
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(pid, signal.SIGKILL)  # what it started in its group would outlive it
             channel.send(Exit(pid, status))
 
 

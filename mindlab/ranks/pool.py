@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import select
 import shutil
-import signal
 import tempfile
-import threading
 import time
-from collections.abc import Iterator
 from typing import Any
 
 from mindlab.errors import RankDied
-from mindlab.ranks import supervisor
+from mindlab.ranks import interrupts, supervisor
 from mindlab.ranks.backends import Backend
 from mindlab.ranks.channel import Channel
 from mindlab.ranks.ending import describe_exit
@@ -39,8 +35,11 @@ class Pool:
         self.jobs = 0
         self.names = False
         """A %%ranks cell left names in these ranks."""
-        self._open()
+        self.lifeline = -1
+        self.channels: list[Channel] = []
+        self.output = Output([])
         try:
+            self._open()
             self._await_birth()
         except BaseException:
             self.close()
@@ -83,7 +82,8 @@ class Pool:
         waiting = dict(enumerate(self.channels))
         while waiting:
             sources = [*waiting.values(), self.supervisor.channel]
-            ready, _, _ = select.select(sources, [], [], max(0.0, deadline - time.monotonic()))
+            with interrupts.welcome():
+                ready, _, _ = select.select(sources, [], [], max(0.0, deadline - time.monotonic()))
             if not ready:
                 late = ", ".join(map(str, waiting))
                 raise RankDied(f"ranks {late} did not join their group within {_BIRTH_SECONDS:.0f} s")
@@ -132,7 +132,8 @@ class Pool:
             self.supervisor.end(self.pids, self.folder)
         for channel in self.channels:
             channel.close()
-        os.close(self.lifeline)
+        if self.lifeline >= 0:
+            os.close(self.lifeline)
         self.output.close()
         self.board.close()
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -166,23 +167,10 @@ def end() -> None:
     global _pool
     if _pool is not None:
         going, _pool = _pool, None
-        with _undisturbed():
+        with interrupts.held():  # a second press must not leave half a pool behind
             going.close()
         if going.names:
             print("The names that %%ranks cells left are gone with their ranks.")
-
-
-@contextlib.contextmanager
-def _undisturbed() -> Iterator[None]:
-    """A second press of interrupt must not leave half a pool behind."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _forget() -> None:

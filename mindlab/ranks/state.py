@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+import logging
 import os
 import random
+import signal
 import sys
 import sysconfig
 import threading
+import time
 import warnings
 from pathlib import Path
 from typing import Any
@@ -17,12 +21,65 @@ import torch.distributed as dist
 _INSTALLED = tuple({sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 
 
+_SIGNALS = sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
+
+
+class Settings:
+    """What the interpreter and torch let anybody change for the whole process, as it was at birth."""
+
+    def __init__(self) -> None:
+        self.streams = (sys.stdout, sys.stderr)
+        self.pipe = os.dup(1)
+        self.handlers = {number: signal.getsignal(number) for number in _SIGNALS}
+        self.recursion, self.collecting = sys.getrecursionlimit(), gc.isenabled()
+        self.switching, self.umask = sys.getswitchinterval(), os.umask(0o022)
+        os.umask(self.umask)
+        root = logging.getLogger()
+        self.logging = (root.level, list(root.handlers))
+        self.precision = torch.get_float32_matmul_precision()
+        self.numpy: Any = sys.modules["numpy"].geterr() if "numpy" in sys.modules else None
+
+    def restore(self) -> None:
+        """Set all of it back."""
+        self._restore_streams()
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        for number, handler in self.handlers.items():
+            if handler is not None and signal.getsignal(number) is not handler:
+                signal.signal(number, handler)
+        sys.setrecursionlimit(self.recursion)
+        sys.setswitchinterval(self.switching)
+        os.umask(self.umask)
+        (gc.enable if self.collecting else gc.disable)()
+        root = logging.getLogger()
+        if (root.level, root.handlers) != self.logging:
+            root.setLevel(self.logging[0])
+            root.handlers[:] = self.logging[1]
+        torch.set_float32_matmul_precision(self.precision)
+        torch.autograd.set_detect_anomaly(False)
+        if self.numpy is not None:
+            sys.modules["numpy"].seterr(**self.numpy)
+
+    def _restore_streams(self) -> None:
+        for fd in (1, 2):
+            try:
+                os.fstat(fd)
+            except OSError:
+                os.dup2(self.pipe, fd)
+        sys.stdout, sys.stderr = self.streams
+        if sys.stdout.closed:
+            sys.stdout = open(os.dup(self.pipe), "w", buffering=1)  # noqa: SIM115 - the process's own
+        if sys.stderr.closed:
+            sys.stderr = open(os.dup(self.pipe), "w", buffering=1)  # noqa: SIM115 - the process's own
+        self.streams = (sys.stdout, sys.stderr)
+
+
 class State:
-    """A rank's settings as they were when it was born."""
+    """A rank's state as it was when the rank was born: settings, random numbers, modules, groups."""
 
     def __init__(self, device: str) -> None:
         # torch.manual_seed also looks for every kind of card, which costs a tenth of a millisecond.
         self.seed_torch = torch.default_generator.manual_seed if device == "cpu" else torch.manual_seed
+        self.settings = Settings()
         self.environment = dict(os.environ)
         self.dtype = torch.get_default_dtype()
         self.threads = torch.get_num_threads()
@@ -34,9 +91,11 @@ class State:
 
     def restore(self) -> None:
         """Undo what an experiment may have changed in this process."""
+        self.settings.restore()
         if dict(os.environ) != self.environment:
             os.environ.clear()
             os.environ.update(self.environment)
+            time.tzset()
         torch.set_default_dtype(self.dtype)
         if torch.get_num_threads() != self.threads:
             torch.set_num_threads(self.threads)

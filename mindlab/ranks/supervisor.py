@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from mindlab.errors import MindlabError
+from mindlab.ranks import interrupts
 from mindlab.ranks.channel import Channel, Closed
 from mindlab.ranks.parent import CODE, Exit, Start
 
@@ -51,10 +52,15 @@ class Supervisor:
                 self.preload()
             self.channel.send(order, fds)
             while True:
+                with interrupts.welcome():  # the parent may still be importing torch
+                    select.select([self.channel], [], [], _PATIENCE)
                 message, _ = self.channel.receive()
                 if isinstance(message, list):
                     return message
                 self._note(message)
+        except KeyboardInterrupt:
+            self.close()  # its answer is still to come: nobody could tell it from the next one
+            raise
         except Closed as error:
             raise MindlabError(f"the process that starts ranks is gone: {self.close()}") from error
 

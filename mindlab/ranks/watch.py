@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mindlab.errors import MindlabError
-from mindlab.ranks import ending
+from mindlab.ranks import ending, interrupts
 from mindlab.ranks.channel import Closed
 from mindlab.ranks.job import Job, Outcome
 from mindlab.ranks.output import Progress
@@ -68,7 +68,9 @@ class Watch:
                 outcome.packed.close()
 
     def _take(self, selector: selectors.BaseSelector) -> None:
-        for key, _ in selector.select(_TICK):
+        with interrupts.welcome():
+            ready = selector.select(_TICK)
+        for key, _ in ready:
             source, rank = key.data
             if source == "output":
                 if not self.pool.output.read(rank):

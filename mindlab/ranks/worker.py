@@ -80,7 +80,7 @@ class Rank:
 
     def __init__(self, seat: dict[str, Any], channel: Channel) -> None:
         self.rank, self.ranks = int(seat["rank"]), int(seat["ranks"])
-        self.channel = channel
+        self.channel, self.pid = channel, os.getpid()
         self.slot = Board.attach(seat["board"], self.ranks).slot(self.rank)
         self.crash = open(Path(seat["folder"]) / f"crash.{self.rank}", "w")  # noqa: SIM115
         faulthandler.enable(self.crash, all_threads=False)
@@ -130,6 +130,8 @@ class Rank:
         except BaseException as error:  # noqa: BLE001 - also sys.exit
             outcome.failure = _failure(error)
         outcome.seconds = time.perf_counter() - start
+        if os.getpid() != self.pid:  # a fork that came back from the person's function is no rank
+            os._exit(0)
         self.slot.phase("failed" if outcome.failure else "done")
         outcome.record = recorder.end()
         outcome.after = sockets.read_counters()
@@ -138,7 +140,7 @@ class Rank:
 
     def _prepare(self, job: Job) -> None:
         sys.path[:] = job.path
-        if job.folder and os.getcwd() != job.folder:
+        with contextlib.suppress(OSError):  # the notebook's folder may be gone; its ranks can still compute
             os.chdir(job.folder)
         for name, (label, text) in job.sources.items():
             linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
@@ -148,8 +150,9 @@ class Rank:
             self.state.seed(job.seed)
 
     def _report(self, outcome: Outcome, value: Any) -> None:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        with contextlib.suppress(ValueError, OSError):  # the function may have closed them
+            sys.stdout.flush()
+            sys.stderr.flush()
         outcome.dirty = self.state.leftovers()
         self.state.refresh_modules()  # before the notebook can go on and edit one
         if outcome.failure is None:
@@ -184,7 +187,8 @@ def _failure(error: BaseException, travelling: bool = False) -> Failure:
     )
     message = lines.removeprefix(f"{type(error).__module__}.").removeprefix(kind).removeprefix(": ")
     if error.__cause__ is not None:
-        message += f"\n    because of {type(error.__cause__).__name__}: {error.__cause__}"
+        reason = traceback.format_exception_only(error.__cause__)[-1].strip()
+        message += f"\n    because of {reason}"
     return Failure(kind, message, theirs or frames[-1:], time.monotonic(), travelling, number)
 
 
