@@ -24,7 +24,7 @@ def _run(*values):
         values=list(values),
         printed=["said\n"] * len(values),
         seconds=Measured([0.5] * len(values), unit="s", provenance="timed", note="warm"),
-        events=[Event(0, 0, "send", (0, 1), 4, "float32", 0.1, None, peer=1, shape=(1,), sends=((1, 4),))],
+        events=[Event(0, 0, "send", (0,), 4, "float32", 0.1, None, peer=0, shape=(1,), sends=((0, 4),))],
         backend="gloo",
         seed=3,
         name="ring",

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from mindlab.errors import MindlabError
-from mindlab.trace import values, viewer
+from mindlab.trace import sound, values, viewer
 from mindlab.trace.events import Event
 from mindlab.trace.measured import Measured
 from mindlab.trace.run import Run
@@ -70,13 +70,19 @@ def load(path: str | os.PathLike[str]) -> Run:
         raise ValueError(
             f"load({str(path)!r}): a run is loaded from a .run file; a .json file is for viewers"
         )
-    try:
-        with zipfile.ZipFile(source) as archive:
-            head = json.loads(archive.read("run.json"))
-            _refuse_foreign(head, source)
-            return _unpacked(head, values.Reader(archive))
-    except (zipfile.BadZipFile, KeyError, ValueError, TypeError, IndexError) as error:
-        raise MindlabError(f"{source} is not a whole .run file ({error}); save it again") from error
+    with open(source, "rb") as file:
+        try:
+            with zipfile.ZipFile(file) as archive:
+                head = json.loads(archive.read("run.json"))
+                _refuse_foreign(head, source)
+                run = _unpacked(head, values.Reader(archive))
+            sound.refuse_unsound(run)
+        except MindlabError:
+            raise
+        except Exception as error:  # a damaged zip fails in zlib, in struct, in torch: no list holds them all
+            why = str(error) or type(error).__name__
+            raise MindlabError(f"{source} is not a whole .run file ({why}); save it again") from error
+    return run
 
 
 def _refuse_foreign(head: Any, source: Path) -> None:
