@@ -3,7 +3,7 @@
 A rank writes one row for each call and one state; the notebook's process reads both, also when the rank is
 stuck inside the backend, was killed, or crashed. Writing a row costs a few microseconds.
 
-Layout, one slot a rank: a page of 64-bit cells (the state), then ROWS rows. A row is nine cells and a payload
+Layout, one slot a rank: a page of 64-bit cells (the state), then ROWS rows. A row is ten cells and a payload
 (`marshal`: plain values only, quick, and never run as code) under a checksum. The cells that change while a
 call is open carry the row's index, so that a reader never takes a half-written row for a whole one.
 All times on the board are `time.monotonic_ns()`: on one host that clock is common to all processes.
@@ -18,6 +18,7 @@ import struct
 import tempfile
 import time
 import zlib
+from _thread import _count as count_threads  # all but the first; threading counts the same, more slowly
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -29,15 +30,15 @@ PHASES = ("idle", "ready", "running", "done", "failed")
 
 _HEADER = 4096
 _ROW = 2048
-_CELLS = 9
+_CELLS = 10
 _SLOT = _HEADER + ROWS * _ROW
 _ROOM = _ROW - 8 * _CELLS
 
 # Cells of the state.
 _JOB, _PHASE, _SINCE, _COUNT, _STANDING_SINCE, _STANDING = range(6)
 # Cells of a row.
-_INDEX, _ROW_JOB, _LENGTH, _CHECKSUM, _START, _END, _PEER, _NUMBER, _STATUS = range(9)
-_PACK = struct.Struct("@9q").pack_into
+_INDEX, _ROW_JOB, _LENGTH, _CHECKSUM, _START, _END, _PEER, _NUMBER, _STATUS, _THREADS = range(10)
+_PACK = struct.Struct("@10q").pack_into
 _PACK_STANDING = struct.Struct("@3q").pack_into
 # What the rank does with a row's call; stored as index * 8 + status.
 _INSIDE, _ISSUED, _WAITING, _CLOSED, _FAILED = range(5)
@@ -53,10 +54,12 @@ class Slot:
 
     def __init__(self, cells: memoryview, raw: memoryview) -> None:
         self._cells, self._raw = cells, raw
+        self._own_threads = 0
 
     def begin(self, job: int) -> None:
         """Clear the rows and start a job: its phase is "running"."""
         cells = self._cells
+        self._own_threads = count_threads()
         cells[_COUNT] = 0
         cells[_JOB] = job
         cells[_STANDING] = -1
@@ -81,8 +84,9 @@ class Slot:
         raw[body : body + len(data)] = data
         check = zlib.crc32(data, index & 0xFFFFFFFF)
         peer = _UNKNOWN_PEER if peer is None else peer
-        # One call for all cells of the row, in the order of _INDEX … _STATUS.
-        _PACK(raw, byte, index, cells[_JOB], len(data), check, start, 0, peer, number, index * 8)
+        threads = count_threads() - self._own_threads
+        # One call for all cells of the row, in the order of _INDEX … _THREADS.
+        _PACK(raw, byte, index, cells[_JOB], len(data), check, start, 0, peer, number, index * 8, threads)
         _PACK_STANDING(raw, 8 * _COUNT, index + 1, start, index)
         return int(index)
 
@@ -92,6 +96,9 @@ class Slot:
 
     def waiting(self, index: int) -> None:
         """The rank stands in the wait() of this row's work."""
+        at = (_HEADER + (index % ROWS) * _ROW) >> 3
+        if self._cells[at + _INDEX] == index:
+            self._cells[at + _THREADS] = count_threads() - self._own_threads
         self._cells[_STANDING_SINCE] = time.monotonic_ns()
         self._status(index, _WAITING)
         self._cells[_STANDING] = index
@@ -223,6 +230,7 @@ class Board:
             "number": cells[at + _NUMBER],
             "blocking": status in (_INSIDE, _WAITING),
             "failed": status == _FAILED,
+            "threads": cells[at + _THREADS],
             "end": cells[at + _END] / 1e9 if closed else None,
         }
         start = cells[at + _START] / 1e9

@@ -67,6 +67,11 @@ class Ledger:
         """The calls that the rank stands inside (more than one only with threads)."""
         return [row for row in self.rows[rank] if row.blocking]
 
+    def stands(self, rank: int) -> bool:
+        """Every thread of the rank stands inside a call: one that runs may still make the missing one."""
+        rows = self.blocked(rank)
+        return bool(rows) and len(rows) > max(row.threads for row in rows)
+
     def returned(self, rank: int) -> bool:
         """The rank's function is over."""
         return self.states[rank].job == self.job and self.states[rank].phase == "done"

@@ -41,6 +41,8 @@ class Row:
     """The call raised."""
     start: float = 0.0
     end: float | None = None
+    threads: int = 0
+    """How many more threads the rank had when it went into the call (or into its wait())."""
 
     @property
     def line(self) -> str:

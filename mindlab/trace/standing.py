@@ -27,9 +27,9 @@ def awaited(ledger: Ledger, every: bool = False) -> tuple[str, tuple[int, ...]] 
 def stuck(ledger: Ledger) -> tuple[str, tuple[int, ...]] | None:
     """(message, ranks) if every living rank stands in a call that nothing on the board can end."""
     living = [rank for rank in range(len(ledger.states)) if ledger.running(rank)]
-    stands = {rank: ledger.blocked(rank) for rank in living}
-    if not living or not all(stands.values()):
+    if not living or not all(ledger.stands(rank) for rank in living):
         return None
+    stands = {rank: ledger.blocked(rank) for rank in living}
     if any(_may_end(ledger, rank, row) for rank, rows in stands.items() for row in rows):
         return None
     lines = [f"    {_stand(ledger, rank, rows[-1])}" for rank, rows in stands.items()]
