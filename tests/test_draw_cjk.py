@@ -14,7 +14,7 @@ import pytest
 from fontTools.ttLib import TTFont
 
 from mindlab import draw
-from mindlab.draw import cjk, cjk_subset, labels
+from mindlab.draw import cjk, cjk_subset, labels, style
 
 
 @pytest.fixture
@@ -78,6 +78,12 @@ def test_the_player_brings_its_letters_once() -> None:
     player = draw.play(made.ring_run(4), language="zh", title="环形全归约")
     for text in (player.html(), player.svg()):
         assert text.count("@font-face") == 1 and set("环形全归约") <= embedded(text)
+
+
+def test_the_shipped_letters_come_first_in_a_browser() -> None:
+    """Would catch a stack where they come later: Chromium then shows boxes for the first word."""
+    assert style.FONT_STACK.startswith(f"'{cjk.FAMILY}'")
+    assert "unicode-range:U+2E80" in cjk.face("全")
 
 
 def test_english_brings_no_font() -> None:

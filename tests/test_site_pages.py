@@ -9,6 +9,8 @@ import pytest
 import site_project as made
 from nbformat.v4 import new_markdown_cell, new_output
 
+from mindlab.draw import cjk, cjk_subset
+
 
 @pytest.fixture
 def site() -> tuple[Path, list[str]]:
@@ -99,6 +101,15 @@ def test_every_page_says_where_it_comes_from(site: tuple[Path, list[str]]) -> No
 def test_a_page_says_its_language(site: tuple[Path, list[str]]) -> None:
     """Would catch a Chinese page that a screen reader reads as English, in letters of a Japanese font."""
     assert 'lang="zh-CN"' in page(site, "03_three")[:200] and 'lang="en"' in page(site, "01_one")[:200]
+
+
+def test_the_letters_of_english_pages_are_shipped(site: tuple[Path, list[str]]) -> None:
+    """Would catch a term or title whose Chinese is boxes on a host without a Chinese font."""
+    for name in ("glossary", "01_one", "index"):
+        words = made.plain(page(site, name))
+        assert cjk_subset.missing(characters=cjk.letters(words)) == "", name
+    assert "mindlab_cjk.ttf" in (site[0] / "_static/site.css").read_text(encoding="utf-8")
+    assert (site[0] / "_static/mindlab_cjk.ttf").exists()
 
 
 def test_the_start_page_lists_every_chapter_with_its_state(site: tuple[Path, list[str]]) -> None:

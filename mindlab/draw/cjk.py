@@ -63,7 +63,8 @@ def _face(wanted: str) -> str:
     made = io.BytesIO()
     font.save(made)
     data = base64.b64encode(made.getvalue()).decode()
-    return f"@font-face{{font-family:'{FAMILY}';src:url(data:font/ttf;base64,{data})}}"
+    source = f"src:url(data:font/ttf;base64,{data})"
+    return f"@font-face{{font-family:'{FAMILY}';{source};unicode-range:U+2E80-9FFF,U+F900-FAFF,U+FF00-FFEF}}"
 
 
 @functools.cache

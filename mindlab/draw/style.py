@@ -28,9 +28,10 @@ EMPTY = "#f2f2f2"
 TITLE, TEXT, SMALL, TINY = 11.0, 9.5, 8.0, 7.0
 FULL_WIDTH = 8.3
 
-# DejaVu Sans is what matplotlib measures with; Verdana is as wide and is where DejaVu is not.
+# DejaVu Sans is what matplotlib measures with; Verdana is as wide and is where DejaVu is not. MindLab CJK has
+# Chinese letters alone, and stands first: Chromium draws the first word in boxes while a later font loads.
 FONT_STACK = (
-    "'DejaVu Sans', Verdana, 'MindLab CJK', 'Noto Sans CJK SC', 'Microsoft YaHei', 'PingFang SC', "
+    "'MindLab CJK', 'DejaVu Sans', Verdana, 'Noto Sans CJK SC', 'Microsoft YaHei', 'PingFang SC', "
     "'WenQuanYi Micro Hei', sans-serif"
 )
 

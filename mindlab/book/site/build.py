@@ -16,6 +16,7 @@ from mindlab.book.pages import WORDS, Leaf, page_of
 from mindlab.book.report import Report
 from mindlab.book.site import documents
 from mindlab.book.site.chapter import HERE, SiteAssets, as_source
+from mindlab.draw import cjk
 from mindlab.errors import MindlabError
 
 _WARNING = re.compile(
@@ -43,9 +44,9 @@ def write(root: Path, leaves: list[Leaf], made: Report, source: Path) -> list[st
     """Writes what Sphinx reads into `source`; the findings."""
     (source / "extra").mkdir(parents=True)
     (source / "static").mkdir()
-    shutil.copyfile(HERE / "site.css", source / "static" / "site.css")
+    for path in (HERE / "site.css", HERE.parent / "cells.css", cjk.FONT):
+        shutil.copyfile(path, source / "static" / path.name)
     (source / "conf.py").write_text(_CONF, encoding="utf-8")
-    shutil.copyfile(HERE.parent / "cells.css", source / "static" / "cells.css")
     chapters = frozenset(leaf.name for leaf in leaves)
     assets = SiteAssets(root, source / "extra", chapters, documents.documents(root))
     line = report.provenance(made)
