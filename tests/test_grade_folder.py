@@ -17,6 +17,7 @@ from mindlab import cli
 from mindlab.book.grading import asked, submissions, table
 from mindlab.book.grading.submissions import find, read
 from mindlab.errors import MindlabError
+from mindlab.teach import registry
 
 KNOWN = asked.chapters(ROOT)
 OPEN = notebook(START, STUB_1, STUB_2)
@@ -93,10 +94,25 @@ def test_a_notebook_finds_its_chapter(
 
 
 def test_every_exercise_knows_the_name_of_its_answer() -> None:
-    """Catches a chapter whose cells call the answer otherwise than the grading looks for it."""
+    """Catches a chapter whose cells call the answer otherwise than the grading looks for it, and a case file
+    that nobody grades because its notebook keeps it in a variable."""
     names = {one.exercise: one.function for chapter in KNOWN for one in chapter.asked}
     assert names["00.2"] == "swap" and names["01.1"] == "my_reduce_scatter"
-    assert all(name.isidentifier() for name in names.values())
+    assert names["01-a"] == "ring_with_few_bytes" and len(set(names.values())) == len(names)
+    wanted = {one.name for one in (*registry.exercises(), *registry.cases())}
+    assert set(names) == wanted
+
+
+def test_answers_are_found_where_a_task_has_a_variable() -> None:
+    """Catches a case file whose answer is looked for under the name of the one before."""
+    cells = [
+        'case = ml.case("01-a")\ncase',
+        "%time\ncase.check(first)",
+        'case = ml.case("01-b"); other = 3',
+        "x = case.check(second)\nother.check(third)\ncase.cause(letter)",
+        'if True:\n    exercise("01.2").check(fourth, seed=2)',
+    ]
+    assert list(asked.answers_in(cells)) == [("01-a", "first"), ("01-b", "second"), ("01.2", "fourth")]
 
 
 def test_notebooks_of_old_and_odd_formats_are_read(tmp_path: Path) -> None:

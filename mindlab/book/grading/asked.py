@@ -17,9 +17,6 @@ from mindlab.teach import registry
 
 _CALL = re.compile(r"""\b(?:exercise|case)\(\s*["']([\w.-]+)["']\s*\)""")
 
-_JUDGES = ("check",)
-"""What an exercise and a case file call the method that takes an answer."""
-
 
 @dataclass(frozen=True)
 class Asked:
@@ -81,16 +78,29 @@ def belongs(
 
 
 def answers_in(code: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """(exercise, function) of each `exercise("01.2").check(function)` in these cells, also of case files."""
-    for call in (call for text in code for call in _calls(text)):
-        match call:
-            case ast.Call(
-                func=ast.Attribute(
-                    value=ast.Call(func=maker, args=[ast.Constant(value=str(name)), *_]), attr=method
-                ),
-                args=[ast.Name(id=function), *_],
-            ) if _ending(maker) in ("exercise", "case") and method in _JUDGES:
-                yield name, function
+    """(exercise, function) of each `exercise("01.2").check(function)` in these cells, also of case files,
+    and where the exercise has a variable: `case = ml.case("01-b")`, later `case.check(function)`.
+    """
+    variables: dict[str, str] = {}
+    for statement in (statement for text in code for statement in _statements(text)):
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=variable)], value=made):
+                variables[variable] = _named(made, {})
+        for node in ast.walk(statement):
+            match node:
+                case ast.Call(func=ast.Attribute(value=task, attr="check"), args=[ast.Name(id=function), *_]):
+                    if name := _named(task, variables):
+                        yield name, function
+
+
+def _named(task: ast.expr, variables: dict[str, str]) -> str:
+    """The name of the exercise or case that an expression is; "" if it is none."""
+    match task:
+        case ast.Name(id=variable):
+            return variables.get(variable, "")
+        case ast.Call(func=maker, args=[ast.Constant(value=str(name)), *_]):
+            return name if _ending(maker) in ("exercise", "case") else ""
+    return ""
 
 
 def _chapter(number: str, source: Path | None) -> Chapter:
@@ -107,13 +117,13 @@ def _chapter(number: str, source: Path | None) -> Chapter:
     return Chapter(source.stem if source else number, tuple(asked))
 
 
-def _calls(text: str) -> list[ast.Call]:
+def _statements(text: str) -> list[ast.stmt]:
+    """The statements of a cell; none if it is not Python. Lines of magic are left out."""
     lines = [line if not line.lstrip().startswith(("%", "!")) else "" for line in text.splitlines()]
     try:
-        tree = ast.parse("\n".join(lines))
+        return ast.parse("\n".join(lines)).body
     except (SyntaxError, ValueError, RecursionError):
         return []
-    return [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
 
 
 def _ending(node: ast.expr) -> str:
