@@ -49,7 +49,7 @@ def test_the_first_of_two_failing_ranks_is_blamed() -> None:
     """Would catch an error chosen by rank instead of by time."""
 
     def experiment() -> None:
-        time.sleep(0 if rank() == 2 else 0.1)
+        time.sleep(0 if rank() == 2 else 0.05)
         raise RuntimeError(f"mine is {rank()}")
 
     with pytest.raises(RankFailed, match="rank 2 raised RuntimeError: mine is 2") as caught:

@@ -151,8 +151,8 @@ def groups() -> list[Any]:
     return list(dist.distributed_c10d._world.pg_map)
 
 
-def leave_groups(kept: list[Any]) -> None:
-    """Destroy the groups that are not in `kept`."""
+def leave_groups(over: list[Any]) -> None:
+    """Destroy these groups, as far as they are still there."""
     for group in groups():
-        if not any(group is other for other in kept):
+        if group in over:
             dist.destroy_process_group(group)

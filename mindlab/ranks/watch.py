@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mindlab.ranks.pool import Pool
 
 _TICK = 0.1
-_SETTLE = 0.3  # seconds that the other ranks get to fail too, so that they can be named
+_SETTLE = 0.5  # seconds that the other ranks get to fail too, so that they can be named
 _EXIT_NEWS = 1.0  # seconds that a lost connection waits for the news of who died
 
 

@@ -87,7 +87,8 @@ class Rank:
         sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
         self._join(seat)
         self.state = state.State(seat["device"])
-        self.lasting = state.groups()
+        self.over: list[Any] = []
+        """Groups of the last experiment. They go when the next one begins: their sockets are still counted."""
         self.channel.send("ready")
 
     def _join(self, seat: dict[str, Any]) -> None:
@@ -114,6 +115,8 @@ class Rank:
 
     def _run(self, job: Job, fds: list[int]) -> Outcome:
         outcome = Outcome(job.number)
+        state.leave_groups(self.over)
+        self.over, self.before = [], state.groups()
         self.slot.begin(job.number)
         self._prepare(job)
         try:
@@ -165,7 +168,7 @@ class Rank:
 
     def _clean(self, keep: bool) -> None:
         if not keep:
-            state.leave_groups(self.lasting)
+            self.over = [group for group in state.groups() if group not in self.before]
             self.state.restore()
 
 
