@@ -230,3 +230,10 @@ def test_a_run_whose_function_is_a_stub_is_not_judged() -> None:
     run.values = [...] * len(run.values)
     verdict = check("open", 5, seen(0, 0, 0), run=run)
     assert verdict.passed is None and verdict.verdict == "not answered yet"
+
+
+@pytest.mark.parametrize("predicted", [float("inf"), float("nan")])
+def test_a_prediction_that_is_no_number_never_passes(predicted: float) -> None:
+    """Would catch infinity, within whose tolerance everything lies."""
+    with pytest.raises(CheckFailed):
+        check("a claim", predicted, seen(*[5] * P))

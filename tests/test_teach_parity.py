@@ -137,3 +137,20 @@ def test_what_cannot_be_compared() -> None:
         check_close([], X)
     with pytest.raises(ValueError, match="2 parts for 3 ranks"):
         check_close(copies(X), [X, X])
+
+
+@pytest.mark.parametrize(
+    "bad", [{"atol": float("nan")}, {"rtol": float("nan")}, {"atol": float("inf")}, {"atol": -1}]
+)
+def test_a_tolerance_that_allows_everything_is_refused(bad: dict[str, float]) -> None:
+    """Would catch a comparison that cannot fail."""
+    with pytest.raises(ValueError, match="take a number from 0"):
+        check_close(copies(X * 9), X, **bad)
+
+
+def test_one_huge_element_excuses_nothing_elsewhere() -> None:
+    """Would catch a tolerance taken from a mask of -1e9, under which 5 passes for 1."""
+    masked = torch.tensor([1.0, 2.0, 3.0, -1e9])
+    assert refused(copies(torch.tensor([5.0, 2.0, 3.0, -1e9])), masked)
+    assert refused([torch.tensor([x]) for x in (1e6, 5.0, 7.0)], [torch.tensor([x]) for x in (1e6, 1.0, 2.0)])
+    assert refused(copies(torch.tensor([float("nan")])), torch.tensor([float("nan")]))

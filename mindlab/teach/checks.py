@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from mindlab.predict import units
@@ -97,6 +98,8 @@ def _judge(
 def _agree(wanted: Number, seen: Number, within: Number) -> bool:
     if wanted == seen:
         return True
+    if not (math.isfinite(wanted) and math.isfinite(seen)):
+        return False
     rounding = _ROUNDING if isinstance(wanted, float) or isinstance(seen, float) else 0
     return abs(seen - wanted) <= max(within, rounding) * abs(wanted)
 

@@ -13,7 +13,7 @@ from mindlab.teach import pattern
 from mindlab.teach.attempt import Attempt
 from mindlab.teach.composition import Made, made_of
 from mindlab.teach.lesson import WHOLE
-from mindlab.teach.parity import gap, tolerance
+from mindlab.teach.parity import gap, limits
 from mindlab.teach.spending import over_budget
 from mindlab.teach.words import ranks_named, say
 
@@ -84,14 +84,13 @@ def _complaint(attempt: Attempt, rank: int) -> str:
         return say("shape", who=who, seen=tuple(seen.shape), wanted=tuple(wanted.shape))
     if seen.dtype != wanted.dtype:
         return say("dtype", who=who, seen=_dtype(seen), wanted=_dtype(wanted))
-    allowed, _ = tolerance([wanted], None, None)
-    if not gap(seen, wanted, allowed, 0.0).complaint:
+    if not gap(seen, wanted, limits(wanted)).complaint:
         return ""
-    return _composition(attempt, rank) or _element(who, seen, wanted, allowed)
+    return _composition(attempt, rank) or _element(who, seen, wanted)
 
 
-def _element(who: str, seen: Any, wanted: Any, allowed: float) -> str:
-    bad = (seen - wanted).abs() > allowed
+def _element(who: str, seen: Any, wanted: Any) -> str:
+    bad = ~((seen - wanted).abs() <= limits(wanted))  # so that NaN is wrong, too
     at = [int(i) for i in bad.nonzero()[0]]
     place = at[0] if len(at) == 1 else at
     return say(

@@ -12,7 +12,7 @@ from mindlab.trace.run import Run
 if TYPE_CHECKING:
     import torch
 
-# How far the order of additions alone can move a result, as a share of the largest |reference|. Half formats:
+# How far the order of additions alone can move a result, as a share of |reference|. Half formats:
 # four units in the last place, the worst case of eight roundings (a sum over nine ranks). float32: 84 units,
 # enough for contractions of some thousand terms. Whole numbers have no order to blame.
 _ROUNDING = {
@@ -23,6 +23,9 @@ _ROUNDING = {
     "complex64": (1e-5, "float32 sums in another order"),
     "complex128": (1e-12, "float64 sums in another order"),
 }
+
+
+_EXACT = (0.0, "whole numbers: equal")
 
 
 @dataclass(frozen=True)
@@ -65,12 +68,15 @@ def check_close(
         return settle(Verdict(claim, FAILED, "one card's numbers", graded=graded, reason=reason))
     ours = [_tensor(value, rank) for rank, value in enumerate(sharded if by_rank else [sharded])]
     theirs = _references(reference, len(ours))
-    allowed, why = tolerance(theirs, atol, rtol)
-    gaps = [gap(one, other, allowed, rtol or 0.0) for one, other in zip(ours, theirs, strict=True)]
+    _refuse_tolerance(atol, rtol)
+    allowed = [limits(tensor, atol, rtol) for tensor in theirs]
+    why = _words(theirs[0], atol, rtol)
+    gaps = [gap(*three) for three in zip(ours, theirs, allowed, strict=True)]
     verdict, reason = _judge(gaps, by_rank, _vacuous(ours, theirs, allow_zero), why)
     errors = tuple(gap.error for gap in gaps)
     row = Verdict(claim, verdict, "one card's numbers", errors if by_rank else errors[0], graded=graded)
-    row.provenance, row.within, row.reason = "largest difference", allowed, reason
+    row.provenance, row.reason = "largest difference", reason
+    row.within = max(float(limit.max()) if limit.numel() else 0.0 for limit in allowed)
     row.ranks = len(ours) if by_rank else None
     return settle(row)
 
@@ -98,8 +104,8 @@ def _judge(gaps: list[Gap], by_rank: bool, vacuous: str, why: str) -> tuple[str,
     return PASSED, why
 
 
-def gap(ours: torch.Tensor, theirs: torch.Tensor, atol: float, rtol: float) -> Gap:
-    """How far one result is from its reference; equal infinities and NaN on both sides agree."""
+def gap(ours: torch.Tensor, theirs: torch.Tensor, allowed: torch.Tensor) -> Gap:
+    """How far one result is from its reference, with the `limits` of each element; equal infinities agree."""
     import torch
 
     if ours.shape != theirs.shape:
@@ -112,8 +118,7 @@ def gap(ours: torch.Tensor, theirs: torch.Tensor, atol: float, rtol: float) -> G
     apart = (ours.to(wide) - theirs.to(wide)).abs()
     same = (ours == theirs) | ((ours != ours) & (theirs != theirs))
     apart = torch.where(same, 0.0, torch.nan_to_num(apart, nan=torch.inf))
-    size = torch.nan_to_num(theirs.to(wide).abs(), nan=0.0, posinf=0.0)
-    bad = ~same & ((apart > atol + rtol * size) | (atol + rtol == 0))
+    bad = ~same & ((apart > allowed) | (allowed == 0))
     if not bad.any():
         return Gap(float(apart.max()))
     at = tuple(int(i) for i in bad.nonzero()[0])
@@ -130,20 +135,38 @@ def _complaint(
     )
 
 
-def tolerance(theirs: list[torch.Tensor], atol: float | None, rtol: float | None) -> tuple[float, str]:
-    """The absolute tolerance and, in words, where it comes from."""
+def limits(wanted: torch.Tensor, atol: float | None = None, rtol: float | None = None) -> torch.Tensor:
+    """How far each element may be from `wanted`: atol + rtol x |element|, by default what rounding explains.
+
+    The default is a share of the element, or of the tensor's median where that is larger: a small result of
+    large terms has their rounding, but one huge element (a mask of -1e9) excuses nothing elsewhere.
+    """
+    import torch
+
+    size = torch.nan_to_num(
+        wanted.to(torch.complex128 if wanted.is_complex() else torch.float64).abs(), nan=0.0, posinf=0.0
+    )
     if atol is not None or rtol is not None:
-        return atol or 0.0, f"Allowed: {atol or 0:g} + {rtol or 0:g} x |reference|"
-    share, words = _ROUNDING.get(_name(theirs[0].dtype), (0.0, "whole numbers: equal"))
+        return (atol or 0.0) + (rtol or 0.0) * size
+    share, _ = _ROUNDING.get(_name(wanted.dtype), _EXACT)
+    counted = size[size > 0]
+    typical = float(counted.median()) if counted.numel() else 0.0
+    return share * size.clamp(min=typical)
+
+
+def _words(wanted: torch.Tensor, atol: float | None, rtol: float | None) -> str:
+    if atol is not None or rtol is not None:
+        return f"Allowed: {atol or 0:g} + {rtol or 0:g} x |reference|"
+    share, words = _ROUNDING.get(_name(wanted.dtype), _EXACT)
     if not share:
-        return 0.0, f"Allowed: 0 ({words})"
-    peak = max((_finite_peak(tensor) for tensor in theirs), default=0.0)
-    return share * peak, f"Allowed: {share * peak:.3g} = {share:.3g} x largest |reference| ({words})"
+        return f"Allowed: 0 ({words})"
+    return f"Allowed: {share:.3g} x |reference|, or x its median where that is larger ({words})"
 
 
-def _finite_peak(tensor: torch.Tensor) -> float:
-    finite = tensor[tensor.isfinite()].abs()
-    return float(finite.max()) if finite.numel() else 0.0
+def _refuse_tolerance(atol: float | None, rtol: float | None) -> None:
+    for name, value in (("atol", atol), ("rtol", rtol)):
+        if value is not None and not 0 <= value < float("inf"):
+            raise ValueError(f"{name}={value!r}: take a number from 0, and no infinity")
 
 
 def _vacuous(ours: list[torch.Tensor], theirs: list[torch.Tensor], allow_zero: bool) -> str:
@@ -154,6 +177,8 @@ def _vacuous(ours: list[torch.Tensor], theirs: list[torch.Tensor], allow_zero: b
                 f"the reference is rank {rank}'s own result: ranks that agree can all be wrong. "
                 "Compute it on one card"
             )
+    if any(tensor.numel() and bool((tensor != tensor).all()) for tensor in theirs):
+        return "the reference is all NaN: a comparison with it proves nothing"
     if not any(tensor.numel() for tensor in theirs):
         return "the reference has no element: nothing was compared"
     if not allow_zero and not any(bool((tensor != 0).any()) for tensor in theirs):
