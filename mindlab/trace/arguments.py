@@ -77,7 +77,7 @@ def _all_reduce(a: Arguments, ranks: Members, me: int) -> Call:
 def _all_reduce_coalesced(a: Arguments, ranks: Members, me: int) -> Call:
     tensors = _listed(a["tensors"])
     call = _several(tensors)
-    call.reduction = _reduction(a)
+    call.out_sizes, call.reduction = _sizes(tensors), _reduction(a)
     call.sent = call.received = tensors
     return call
 
@@ -192,14 +192,19 @@ def _split_group(a: Arguments, ranks: Members, me: int) -> Call:
     return call
 
 
-def _rooted_object(name: str) -> Reader:
-    """The reader of an object form; `name` is its root's or peer's parameter, "" where it has none."""
+def _rooted_object(name: str, listed: str = "") -> Reader:
+    """The reader of an object form; `name` is its root's parameter, "" where it has none.
+
+    `listed` is the parameter whose length all ranks must share.
+    """
 
     def read(a: Arguments, ranks: Members, me: int) -> Call:
         call = Call()
         call.dtype = "object"
         if name:
             call.root = _global(a, ranks, name, default=0)
+        if listed:
+            call.shape = (len(a[listed]),)
         return call
 
     return read
@@ -210,6 +215,7 @@ def _peer_object(name: str) -> Reader:
         call = Call()
         call.dtype = "object"
         call.peer = _global(a, ranks, name)
+        call.shape = (len(a["object_list"]),)
         return call
 
     return read
@@ -265,7 +271,7 @@ READERS: dict[str, Reader] = {
     "monitored_barrier": _nothing,
     "all_gather_object": _rooted_object(""),
     "gather_object": _rooted_object("dst"),
-    "broadcast_object_list": _rooted_object("src"),
+    "broadcast_object_list": _rooted_object("src", "object_list"),
     "scatter_object_list": _rooted_object("src"),
     "send_object_list": _peer_object("dst"),
     "recv_object_list": _peer_object("src"),

@@ -41,7 +41,7 @@ _INDEX, _ROW_JOB, _LENGTH, _CHECKSUM, _START, _END, _PEER, _NUMBER, _STATUS, _TH
 _PACK = struct.Struct("@10q").pack_into
 _PACK_STANDING = struct.Struct("@3q").pack_into
 # What the rank does with a row's call; stored as index * 8 + status.
-_INSIDE, _ISSUED, _WAITING, _CLOSED, _FAILED = range(5)
+_INSIDE, _ISSUED, _WAITING, _CLOSED, _FAILED, _DROPPED = range(6)
 _UNKNOWN_PEER = -1
 
 
@@ -93,6 +93,10 @@ class Slot:
     def issued(self, index: int) -> None:
         """The call returned and its work goes on."""
         self._status(index, _ISSUED)
+
+    def dropped(self, index: int) -> None:
+        """The handle of this row's work is gone, and nobody waited for it."""
+        self._status(index, _DROPPED)
 
     def waiting(self, index: int) -> None:
         """The rank stands in the wait() of this row's work."""
@@ -222,7 +226,7 @@ class Board:
         cells = self._cells[rank]
         at = (_HEADER + (index % ROWS) * _ROW) >> 3
         status = cells[at + _STATUS] - index * 8
-        if cells[at + _INDEX] != index or cells[at + _ROW_JOB] != job or not 0 <= status <= _FAILED:
+        if cells[at + _INDEX] != index or cells[at + _ROW_JOB] != job or not 0 <= status <= _DROPPED:
             return None
         closed = status in (_CLOSED, _FAILED)
         moving: dict[str, Any] = {
@@ -231,6 +235,7 @@ class Board:
             "blocking": status in (_INSIDE, _WAITING),
             "failed": status == _FAILED,
             "threads": cells[at + _THREADS],
+            "dropped": status == _DROPPED,
             "end": cells[at + _END] / 1e9 if closed else None,
         }
         start = cells[at + _START] / 1e9

@@ -34,6 +34,12 @@ def message(channel: Channel, sent: Row, taken: Row) -> str:
             "the bytes would be read as other numbers."
         )
         advice = f"Make the receive buffer {sent.dtype}, or convert before sending."
+    elif sent.dtype == "object" and sent.shape != taken.shape:
+        title = (
+            f"rank {channel.source} sends {words.data(sent)}, "
+            f"rank {channel.to} has a list for {words.data(taken)}."
+        )
+        advice = "Give the receiving list the length of what is sent."
     elif sent.nbytes != taken.nbytes:
         title = (
             f"rank {channel.source} sends {sent.nbytes} B, rank {channel.to} has room for {taken.nbytes} B: "
@@ -79,10 +85,14 @@ def _told(title: str, rows: Rows, advice: str) -> str:
 def _sizes(rows: Rows) -> str:
     """What is wrong with the sizes of one call whose kind all ranks agree on; "" if nothing."""
     op = SAME.get(next(iter(rows.values())).op, next(iter(rows.values())).op)
+    if op == "broadcast_object_list":
+        return _unequal(rows, lambda row: row.shape, "lists of other lengths")
     if op in OBJECTS or op in CREATIONS or "barrier" in op:
         return ""
-    if op in ("all_reduce", "all_reduce_coalesced", "reduce", "broadcast"):
-        return _unequal(rows, lambda row: (row.nbytes, _plain(row.shape)))
+    if op == "broadcast":  # the elements keep their order, whatever the shape
+        return _unequal(rows, lambda row: row.nbytes, "other sizes")
+    if op in ("all_reduce", "all_reduce_coalesced", "reduce"):
+        return _unequal(rows, lambda row: (row.nbytes, _plain(row.shape), row.out_sizes))
     if op in ("reduce_scatter", "reduce_scatter_single"):
         return _unequal(rows, lambda row: (row.nbytes, row.out_sizes))
     if op in ("gather", "scatter"):
@@ -95,9 +105,9 @@ def _plain(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(size for size in shape if size != 1)
 
 
-def _unequal(rows: Rows, feature: Callable[[Row], object]) -> str:
+def _unequal(rows: Rows, feature: Callable[[Row], object], what: str = "other shapes") -> str:
     if len({feature(row) for row in rows.values()}) > 1:
-        return "the ranks give other shapes to the same call."
+        return f"the ranks give {what} to the same call."
     return ""
 
 

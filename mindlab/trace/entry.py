@@ -62,7 +62,7 @@ def row(entry: Entry, index: int) -> tuple[Any, ...]:
     return (
         index, entry.op, entry.group, entry.number, call.nbytes, call.dtype, call.shape, call.peer, call.root,
         call.tag, call.reduction, entry.asynchronous, entry.communicator, call.out_sizes, call.in_sizes,
-        call.created, entry.place.name, entry.place.lineno, False, False, entry.start / 1e9, end, 0,
+        call.created, entry.place.name, entry.place.lineno, False, False, entry.start / 1e9, end, 0, False,
     )  # fmt: skip
 
 

@@ -52,9 +52,10 @@ def refuse_stranger(op: str, peer: int | None, group: Sequence[int], where: Plac
 class Buffer:
     """What a send buffer held when its call was made; `refuse_changed` holds it against what it holds now.
 
-    `Tensor._version` says cheaply that something was written to the storage; a checksum then says whether it
-    was this part of it. Whole up to 32 KiB, sampled above: a change of a few elements of a large buffer can
-    pass. Tensors on a card are not read (that would wait for the card).
+    Up to 32 KiB a checksum of the whole says it. Above, `Tensor._version` says cheaply that something was
+    written to the storage, and a checksum of samples whether it was this part of it: a change of a few
+    elements of a large buffer can pass, and so can one through `.data` or numpy. Tensors on a card are not
+    read (that would wait for the card).
     """
 
     __slots__ = ("checksum", "in_place", "tensor", "version")
@@ -68,7 +69,8 @@ class Buffer:
 
     def changed(self) -> bool:
         """True if somebody wrote to the buffer since."""
-        if self.tensor._version == self.version:
+        small = self.tensor.nbytes <= _WHOLE and not self.in_place
+        if self.tensor._version == self.version and not small:
             return False
         if self.in_place:  # only a write to the whole storage is surely one to this tensor
             return bool(self.tensor.nbytes == self.tensor.untyped_storage().nbytes())
@@ -79,12 +81,21 @@ def watch(op: str, sent: Sequence[Any], received: Sequence[Any]) -> list[Buffer]
     """A Buffer for each tensor that an asynchronous call reads, where one can be kept."""
     filled = {id(tensor) for tensor in received}
     if filled and op not in ("all_reduce", "isend"):  # these may be written by the backend's own copies
-        sent = [tensor for tensor in sent if id(tensor) not in filled]
+        sent = [tensor for tensor in sent if id(tensor) not in filled and not _overlaps(tensor, received)]
     return [
         Buffer(tensor, id(tensor) in filled)
         for tensor in sent
         if tensor.is_cpu and tensor.numel() and not tensor.is_inference()
     ]
+
+
+def _overlaps(tensor: Any, others: Sequence[Any]) -> bool:
+    """True if one of the others shares memory with the tensor."""
+    start = tensor.data_ptr()
+    return any(
+        other.data_ptr() < start + tensor.nbytes and start < other.data_ptr() + other.nbytes
+        for other in others
+    )
 
 
 def refuse_changed(op: str, buffers: Sequence[Buffer], where: Place) -> None:

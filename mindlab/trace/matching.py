@@ -15,7 +15,7 @@ from mindlab.trace.calls import CREATIONS
 from mindlab.trace.ledger import Channel, Ledger
 from mindlab.trace.record import Record
 from mindlab.trace.row import Row, State
-from mindlab.trace.standing import awaited, stuck
+from mindlab.trace.standing import awaited, dropped, stuck
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def find_fault(rows: Sequence[Sequence[Row]], states: Sequence[State]) -> Fault 
     if not any(ledger.running(rank) for rank in range(len(states))):
         return None
     found = min(_differences(ledger), key=lambda item: item[0], default=None)
-    message_and_ranks = found[1:] if found else awaited(ledger)
+    message_and_ranks = found[1:] if found else dropped(ledger) or awaited(ledger)
     if message_and_ranks:
         message, ranks = message_and_ranks
         others = [line for rank, line in enumerate(where(rows, states)) if rank not in ranks]

@@ -97,6 +97,15 @@ class Recording:
         entry.key = (entry.communicator, "r", peer, entry.call.tag)
         entry.number = self._next(entry.key)
 
+    def waited_twice(self, entry: Entry) -> None:
+        """Note a second wait() on a message; without MindLab it would never return."""
+        line = (
+            f"rank {self.rank}: {entry.op} ({entry.place.words}) was waited for twice; the second wait() was "
+            "left out: gloo stands still in it"
+        )
+        if line not in self.notes[-_MANY:]:
+            self.notes.append(line)
+
     def group_of(self, given: Any) -> Group | None:
         """The group of a call; None if this rank is not in it (torch then only warns)."""
         found = self.groups.get(given)

@@ -28,7 +28,7 @@ class Row:
     communicator: str = ""
     """The backend's name of the group: two groups may hold the same ranks."""
     out_sizes: tuple[int, ...] = ()
-    """Bytes that this rank hands to each member, where its arguments say so."""
+    """Bytes that this rank hands to each member, where its arguments say so; coalesced: of each tensor."""
     in_sizes: tuple[int, ...] = ()
     """Bytes that this rank expects from each member, where its arguments say so."""
     created: tuple[int, ...] = ()
@@ -43,6 +43,8 @@ class Row:
     end: float | None = None
     threads: int = 0
     """How many more threads the rank had when it went into the call (or into its wait())."""
+    dropped: bool = False
+    """The handle of the asynchronous call is gone, and nobody waited for it."""
 
     @property
     def line(self) -> str:

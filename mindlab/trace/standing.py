@@ -11,6 +11,16 @@ _FROM_ROOT = frozenset({"broadcast", "scatter", "broadcast_object_list", "scatte
 _TO_ROOT = frozenset({"gather", "gather_object", "reduce", "monitored_barrier"})
 
 
+def dropped(ledger: Ledger) -> tuple[str, tuple[int, ...]] | None:
+    """(message, ranks) of the first message that one end gave up unasked while the other one stands in it."""
+    for channel, sent, taken in ledger.messages():
+        if sent.dropped and taken.blocking:
+            return _dropped_message(channel.source, sent, channel.to, taken)
+        if taken.dropped and sent.blocking:
+            return _dropped_message(channel.to, taken, channel.source, sent)
+    return None
+
+
 def awaited(ledger: Ledger, every: bool = False) -> tuple[str, tuple[int, ...]] | None:
     """(message, ranks) of the first call that waits for a rank which has returned without it.
 
@@ -38,6 +48,16 @@ def stuck(ledger: Ledger) -> tuple[str, tuple[int, ...]] | None:
         lines.append(f"    {words.ranks(done)} {'has' if len(done) == 1 else 'have'} returned")
     advice = _advice([rows[-1] for rows in stands.values()])
     return "\n".join(["no rank can go on: each waits for another.", *lines, advice]), tuple(living)
+
+
+def _dropped_message(rank: int, row: Row, other: int, its: Row) -> tuple[str, tuple[int, ...]]:
+    done = "sends" if row.op in SENDS else "receives"
+    return (
+        f"{words.full(rank, row)} was never waited for:\n"
+        f"    what {row.op} returned is gone, and then the backend never {done} it.\n"
+        f"    {words.full(other, its)} stands there.\n"
+        f"Keep what {row.op} returns, and call its wait()."
+    ), tuple(sorted((rank, other)))
 
 
 def missing(ledger: Ledger, rank: int, row: Row) -> tuple[int, ...]:

@@ -27,6 +27,9 @@ class RecordedWork:
     def __init__(self, recording: Recording, pending: Sequence[Pending], work: Any) -> None:
         self._recording, self._pending, self._work = recording, pending, work
         self._done: int | None = None
+        self._settled: list[Any] = []
+        """What the first wait() gave, once it has returned."""
+        self._pairs = all(entry.is_pair and entry.on_host for entry, _ in pending)
         if all(not entry.is_pair and entry.on_host for entry, _ in pending):
             self._listen()
 
@@ -34,11 +37,22 @@ class RecordedWork:
     def __class__(self) -> type:  # isinstance(work, dist.Work) stays true
         return type(self._work)
 
+    def __del__(self) -> None:
+        """Say that nobody waited: gloo gives a message up with its handle."""
+        if not self._pairs or self._settled or (slot := self._recording.slot) is None:
+            return
+        for entry, _ in self._pending:
+            if not entry.waited:
+                slot.dropped(entry.index)
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self._work, name)
 
     def wait(self, *args: Any, **kwargs: Any) -> Any:
-        """Torch's wait(); raises UnsafeCall if a buffer was changed before."""
+        """Torch's wait(); raises UnsafeCall if a buffer was changed before.
+
+        A message is only waited for once: gloo stands still in a second wait(), so that one is left out.
+        """
         return self._settle(self._work.wait, *args, **kwargs)
 
     def synchronize(self) -> Any:
@@ -75,12 +89,16 @@ class RecordedWork:
                 self._recording.close(entry, self._done or time.monotonic_ns())
 
     def _settle(self, settle: Any, *args: Any, **kwargs: Any) -> Any:
+        if self._pairs and self._settled:
+            self._recording.waited_twice(self._pending[0][0])
+            return self._settled[0]
         slot, timed = self._recording.slot, bool(args or kwargs)
         open_entries = [entry for entry, _ in self._pending if entry.end is None]
         if slot is not None and not timed:  # a wait with its own deadline goes on by itself
             for entry in open_entries:
                 slot.waiting(entry.index)
         result = settle(*args, **kwargs)
+        self._settled = [result]
         self._learn_peers()
         self._close(time.monotonic_ns())
         return result
