@@ -21,7 +21,7 @@ class Script:
             op in ("send", "isend", "send_object_list"),
         )
         key = key if "peer" in given else (communicator,)
-        number = self.counts.get(key, 0)
+        number = given.pop("number", self.counts.get(key, 0))
         self.counts[key] = number + 1
         index = len(self.rows)
         defaults = {

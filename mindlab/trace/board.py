@@ -98,6 +98,13 @@ class Slot:
         """The handle of this row's work is gone, and nobody waited for it."""
         self._status(index, _DROPPED)
 
+    def unnumber(self, index: int) -> None:
+        """Nobody can say any more which message this row's receive takes."""
+        cells = self._cells
+        at = (_HEADER + (index % ROWS) * _ROW) >> 3
+        if cells[at + _INDEX] == index:
+            cells[at + _NUMBER] = -1
+
     def waiting(self, index: int) -> None:
         """The rank stands in the wait() of this row's work."""
         at = (_HEADER + (index % ROWS) * _ROW) >> 3

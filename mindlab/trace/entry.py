@@ -28,6 +28,7 @@ class Entry:
     asynchronous = False
     waited = False
     failed = False
+    from_any = False
     inner: list[Any] | None = None
     key: tuple[Any, ...] = ()
 

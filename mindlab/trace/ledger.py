@@ -36,7 +36,7 @@ class Ledger:
         self.sends: dict[Channel, dict[int, Row]] = defaultdict(dict)
         self.receives: dict[Channel, dict[int, Row]] = defaultdict(dict)
         self.from_any: dict[tuple[str, int, int], list[Row]] = defaultdict(list)
-        """(communicator, receiver, tag) -> receives whose sender is not known yet."""
+        """(communicator, receiver, tag) -> receives of which nobody knows which message they take."""
         for rank, mine in enumerate(self.rows):
             for row in mine:
                 self._enter(rank, row)
@@ -44,7 +44,7 @@ class Ledger:
     def _enter(self, rank: int, row: Row) -> None:
         if row.op in SENDS and row.peer is not None:
             self.sends[Channel(row.communicator, rank, row.peer, row.tag)][row.number] = row
-        elif row.op in RECEIVES and row.peer is not None:
+        elif row.op in RECEIVES and row.peer is not None and row.number >= 0:
             self.receives[Channel(row.communicator, row.peer, rank, row.tag)][row.number] = row
         elif row.op in RECEIVES:
             self.from_any[row.communicator, rank, row.tag].append(row)
@@ -85,6 +85,8 @@ class Ledger:
 
     def sent(self, channel: Channel, number: int) -> bool | None:
         """Whether this message was sent; None if it may have been, out of sight."""
+        if number < 0:
+            return None
         known = self.sends.get(channel, {})
         return True if number in known else self._seen(channel.source, list(known), number)
 

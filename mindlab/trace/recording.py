@@ -11,6 +11,7 @@ from typing import Any
 
 from mindlab.trace import guards, places
 from mindlab.trace.arguments import Reader
+from mindlab.trace.arrivals import UNNUMBERED, Arrivals
 from mindlab.trace.board import Slot
 from mindlab.trace.calls import CREATIONS, OBJECTS, RECEIVES, SENDS, Call, transfers
 from mindlab.trace.entry import Entry, Group, inner, row
@@ -36,6 +37,7 @@ class Recording:
         self.places: dict[int, list[Place]] = {}
         """Thread -> the places of the P2POps that a batch is about to issue."""
         self.counts: Counter[tuple[Any, ...]] = Counter()
+        self.arrivals = Arrivals(self.counts)
         self.groups: dict[Any, Group] = {}
 
     def call(
@@ -86,16 +88,13 @@ class Recording:
         """The call of this entry is over."""
         entry.end, entry.failed = end, failed
         entry.call.sent = entry.call.received = ()  # the record must not keep the person's tensors alive
-        if self.slot is not None:
-            peer = entry.call.peer if entry.op in RECEIVES else None
+        peer = number = None
+        if entry.op in RECEIVES:
+            (self.arrivals.failed if failed else self.arrivals.over)(entry)
+            peer = entry.call.peer
             number = entry.number if peer is not None else None
+        if self.slot is not None:
             self.slot.leave(entry.index, end=end, peer=peer, number=number, failed=failed)
-
-    def learn_peer(self, entry: Entry, peer: int) -> None:
-        """A receive from any rank: now its sender is known, and which of that sender's messages it was."""
-        entry.call.peer = peer
-        entry.key = (entry.communicator, "r", peer, entry.call.tag)
-        entry.number = self._next(entry.key)
 
     def waited_twice(self, entry: Entry) -> None:
         """Note a second wait() on a message; without MindLab it would never return."""
@@ -190,6 +189,8 @@ class Recording:
         else:
             entry.key = (name,)
         entry.number = self._next(entry.key)
+        if entry.op in RECEIVES:
+            self.arrivals.post(entry, self.slot)
 
     def _next(self, key: tuple[Any, ...]) -> int:
         number = self.counts[key]
@@ -222,14 +223,14 @@ class Recording:
     def _undo(self, entry: Entry) -> None:
         """The call raised: it moved nothing that counts."""
         self.close(entry, time.monotonic_ns(), failed=True)
-        if self.counts[entry.key] == entry.number + 1:
+        if entry.number in (UNNUMBERED, self.counts[entry.key] - 1):
             self.counts[entry.key] -= 1
 
     def _returned(self, entry: Entry, result: Any, buffers: list[guards.Buffer]) -> Any:
         if not entry.asynchronous:
             end = time.monotonic_ns()
             if entry.call.peer is None and entry.op in RECEIVES and isinstance(result, int) and result >= 0:
-                self.learn_peer(entry, result)
+                self.arrivals.learn(entry, result)
             self.close(entry, end)
             return result
         if self.slot is not None:

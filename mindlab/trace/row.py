@@ -16,7 +16,8 @@ class Row:
     group: tuple[int, ...]
     """Global ranks that take part. Group creation: those that must call it."""
     number: int
-    """How many-th call of this rank on the communicator; point to point: with that peer, tag, direction."""
+    """How many-th call of this rank on the communicator; point to point: with that peer, tag, direction.
+    -1: a receive beside one from any rank, of which nobody can say which message it takes."""
     nbytes: int = 0
     dtype: str = ""
     shape: tuple[int, ...] = ()

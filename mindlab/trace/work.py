@@ -106,7 +106,7 @@ class RecordedWork:
     def _learn_peers(self) -> None:
         for entry, _ in self._pending:
             if entry.op == "irecv" and entry.call.peer is None and entry.end is None:
-                self._recording.learn_peer(entry, entry.group[self._work._source_rank()])
+                self._recording.arrivals.learn(entry, entry.group[self._work._source_rank()])
 
     def _close(self, now: int) -> None:
         for entry, buffers in self._pending:
