@@ -14,14 +14,20 @@ import nbformat
 import pytest
 
 from mindlab.book import runner
+from mindlab.book.editions import Edition, code_of
 from mindlab.book.source import Chapter, read_chapter
+from mindlab.teach import registry
+from mindlab.teach.hints import source_of
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = ROOT / "notebooks" / "src"
 CHAPTERS = sorted(path.stem for path in SOURCES.glob("[0-8][0-9]_*.md"))
 MIME = "application/vnd.mindlab.check+json"
-ASKED = r"guess|exercise|case 2: what|case \d repaired|the relay: bytes of all"
-"""How the claims begin that wait for an answer in the open edition."""
+ASKED = {
+    "00_start_here": 2,
+    "01_collectives": 7,
+}
+"""How many checks wait for an answer in the open edition: exercises, and repairs of cases."""
 SKELETON = (
     "0 What you will be able to decide",
     "1 The one-card version",
@@ -83,9 +89,70 @@ def test_the_open_chapter_runs_to_its_end_unanswered(opened: dict[str, Any], nam
     """Would catch a stub that breaks a later cell, and an empty answer that passes or fails."""
     row = opened[name]
     assert row["status"] == "passed", row["error"]
-    asked = [check for check in verdicts(row["notebook"]) if re.match(ASKED, check["claim"])]
-    assert asked
+    asked = [check for check in verdicts(row["notebook"]) if "exercise" in check]
+    assert len(asked) == ASKED[name]
     assert {check["verdict"] for check in asked} == {"not answered yet"}, asked
+
+
+@pytest.mark.parametrize("name", ["00_start_here", "01_collectives"])
+def test_the_solved_chapter_names_the_cause_of_every_case(solved: dict[str, Any], name: str) -> None:
+    """Would catch a letter that is wrong since the choices were put in another order."""
+    assert not re.findall(r"^[✗…] No\.", shown(solved[name]["notebook"]), re.MULTILINE)
+    causes = re.findall(r"^✓ Yes\.", shown(solved[name]["notebook"]), re.MULTILINE)
+    assert len(causes) == sum(case.name.startswith(name[:2]) for case in registry.cases())
+
+
+@pytest.mark.parametrize("name", ["00_start_here", "01_collectives"])
+def test_every_answered_guess_of_the_solved_chapter_is_right(solved: dict[str, Any], name: str) -> None:
+    """Would catch a formula that a guess is held against and that is not what the run measures."""
+    said = shown(solved[name]["notebook"])
+    assert not re.search(r"times the right number", said)
+    assert len(re.findall(r"^Right\.", said, re.MULTILINE)) == {"00": 1, "01": 2}[name[:2]]
+
+
+def shown(path: Path) -> str:
+    """What an executed notebook shows as text."""
+    cells = nbformat.read(path, as_version=4).cells
+    data = [output.get("data", {}) for cell in cells for output in cell.get("outputs", [])]
+    return "\n".join(one.get("text/plain", "") for one in data)
+
+
+def test_every_lesson_stands_in_its_chapter() -> None:
+    """Would catch an exercise, a case or a quiz that no chapter shows, or that has no check there."""
+    for name in CHAPTERS:
+        code = "\n".join(cell.text for cell in chapter(name).code_cells)
+        for one in (one for one in registry.exercises() if one.name.startswith(name[:2])):
+            assert f'ml.exercise("{one.name}")\n' in code + "\n", one.name
+            assert f'ml.exercise("{one.name}").check(' in code, one.name
+        for kind, lessons in (("case", registry.cases()), ("quiz", registry.quizzes())):
+            for one in (one for one in lessons if one.name.startswith(name[:2])):
+                assert f'ml.{kind}("{one.name}")' in code, one.name
+        assert code.count("case.check(") == code.count("ml.case("), name
+
+
+SOLUTIONS = {
+    "hand-on": "00.1",
+    "swap": "00.2",
+    "my-reduce-scatter": "01.1",
+    "my-broadcast": "01.2",
+    "my-all-reduce": "01.3",
+    "repaired-c": "01-c",
+    "repaired-d": "01-d",
+}
+"""The cells whose solution is the registry's own, and its name there."""
+
+
+def test_solutions_are_the_registrys() -> None:
+    """Would catch a solution of the chapter that `ml.solution` has in another version."""
+    cells = {cell.name: cell for name in CHAPTERS for cell in chapter(name).code_cells}
+    for name, lesson in SOLUTIONS.items():
+        here = ast.parse(code_of(cells[name], Edition("en", "solutions"))).body[0]
+        there = ast.parse(source_of(registry.find_task(lesson).solution)).body[0]
+        assert isinstance(here, ast.FunctionDef) and isinstance(there, ast.FunctionDef)
+        assert ast.dump(here.args) == ast.dump(there.args), lesson
+        assert [ast.dump(node) for node in here.body[1:]] == [ast.dump(node) for node in there.body[1:]], (
+            lesson
+        )
 
 
 def test_three_ranks_and_a_small_tensor_work_too(tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ CASES = {
     "traffic": draw.traffic,
     "timeline": draw.timeline,
     "curve": lambda run, **k: draw.curve(POINTS, (1e-4, 1e-9), **k),
+    "curves": lambda run, **k: draw.curves({name: [p[:2] for p in POINTS] for name in "abc"}, **k),
 }
 
 

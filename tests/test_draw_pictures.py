@@ -12,7 +12,7 @@ from matplotlib.colors import to_hex
 from matplotlib.patches import FancyArrowPatch, Polygon, Rectangle
 
 from mindlab import draw
-from mindlab.draw import lanes, loglog, style
+from mindlab.draw import lanes, loglog, rounds, style
 
 
 @pytest.fixture(autouse=True)
@@ -50,6 +50,14 @@ def test_a_sum_has_a_band_with_the_colours_of_its_terms() -> None:
     ax = draw.shards([["a0", "a1"], ["b0", "b1"]], [["a0+b0", None], [None, "a1+b1"]])
     assert [fills(ax).count(style.colour(r)) for r in range(2)] == [2 + 2, 2 + 2]
     assert {"Σ0", "Σ1"} <= set(texts(ax))
+
+
+def test_long_numbers_are_not_left_out_at_eight_ranks() -> None:
+    """Would catch cells that stay empty because the blocks were put beside each other."""
+    before = [[str((chunk + 1) * 10**rank) for chunk in range(8)] for rank in range(8)]
+    after = [[draw.Piece("1" * 8, tuple(range(8)))] * 8] * 8
+    seen = texts(draw.shards(before, after))
+    assert "80000000" in seen and seen.count("1" * 8) == 64
 
 
 def test_values_of_a_run_are_shown_with_its_provenance() -> None:
@@ -93,6 +101,14 @@ def test_rounds_past_the_limit_are_announced() -> None:
     """Would catch a picture that silently shows the first rounds only."""
     ax = draw.moves(made.ring_run(8), limit=5)
     assert "and 9 more rounds" in texts(ax)
+
+
+def test_rounds_that_share_a_step_are_counted() -> None:
+    """Would catch six rings that look alike and do not say which round they are."""
+    one = rounds.Round((draw.Move(0, 1, 8),), (), "half")
+    assert {"half 1 / 2", "half 2 / 2", "round 3"} <= set(
+        texts(draw.moves([one, one, replace(one, label="")]))
+    )
 
 
 def test_a_thicker_arrow_is_more_bytes() -> None:

@@ -5,6 +5,7 @@
     ml.draw.traffic(run)            bytes from rank to rank: counted beside on the wire
     ml.draw.timeline(run)           who was in which call, when
     ml.draw.curve(calibration)      time against message size
+    ml.draw.curves(rows)            modelled times of several algorithms, and which is quickest
     ml.draw.play(run)               a run, step by step
     ml.draw.explore(fn, presets)    a picture with sliders
 
@@ -28,6 +29,7 @@ _HOMES = {
     "traffic": "mindlab.draw.matrix",
     "timeline": "mindlab.draw.lanes",
     "curve": "mindlab.draw.loglog",
+    "curves": "mindlab.draw.contest",
     "play": "mindlab.draw.player",
     "explore": "mindlab.draw.explorer",
     "Piece": "mindlab.draw.pieces",
@@ -36,6 +38,7 @@ _HOMES = {
 
 if TYPE_CHECKING:
     from mindlab.draw.arrows import moves as moves
+    from mindlab.draw.contest import curves as curves
     from mindlab.draw.explorer import explore as explore
     from mindlab.draw.lanes import timeline as timeline
     from mindlab.draw.loglog import curve as curve

@@ -69,9 +69,10 @@ def moves(
         board.title(title)
     most = max((m.nbytes for one in shown for m in one.moves), default=0)
     left = (width - across * side) / 2
+    called = captions.names(rounds, lang)
     for i, one in enumerate(shown):
         corner = (left + (i % across) * side, top + (i // across) * tall)
-        _draw_round(board, one, _Panel(i, corner, side, tall, ranks, most, lang))
+        _draw_round(board, one, _Panel(called[i], corner, side, tall, ranks, most))
     if not shown:
         board.text(width / 2, top + tall / 2, labels.say("nothing", lang), color=style.FADED)
     board.foot(foot)
@@ -83,13 +84,12 @@ def moves(
 class _Panel:
     """The place of one round on the board."""
 
-    number: int
+    name: str
     corner: tuple[float, float]
     side: float
     tall: float
     ranks: int
     most: int
-    lang: str
 
     @property
     def ring(self) -> _Ring:
@@ -102,10 +102,15 @@ class _Panel:
 
 def _draw_round(board: Board, one: Round, panel: _Panel) -> None:
     ring = panel.ring
-    name, what = captions.name(one, panel.number, panel.lang), captions.sizes(one)
     middle = panel.corner[0] + panel.side / 2
-    board.text(middle, panel.corner[1] + 0.14, _short(name, panel.side), style.TEXT, fontweight="bold")
-    board.text(middle, panel.corner[1] + 0.33, _short(what, panel.side), style.SMALL, color=style.FADED)
+    board.text(middle, panel.corner[1] + 0.14, _short(panel.name, panel.side), style.TEXT, fontweight="bold")
+    board.text(
+        middle,
+        panel.corner[1] + 0.33,
+        _short(captions.sizes(one), panel.side),
+        style.SMALL,
+        color=style.FADED,
+    )
     for joint in one.joint:
         _draw_joint(board, joint, ring, alone=len(one.joint) == 1)
     crowded = len(one.moves) > 24
@@ -175,6 +180,7 @@ def _foot(run: object, hidden: int, provenance: str | None, lang: str) -> list[s
 def _alt(rounds: Sequence[Round], ranks: int, title: str, foot: Sequence[str]) -> str:
     parts = [title or f"Who sends to whom on {ranks} ranks, {len(rounds)} rounds"]
     parts += [
-        f"{captions.name(one, i)}: {captions.sentence(one, ranks)}" for i, one in enumerate(rounds[:40])
+        f"{name}: {captions.sentence(one, ranks)}"
+        for name, one in zip(captions.names(rounds), rounds[:40], strict=False)
     ]
     return ". ".join([*parts, " ".join(foot)]) + "."

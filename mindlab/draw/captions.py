@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from mindlab.draw.rounds import Joint, Move, Round
@@ -10,9 +11,16 @@ from mindlab.predict import units
 _MOST_NAMED = 4
 
 
-def name(one: Round, number: int, lang: str = "en") -> str:
-    """The name of a round: its step label, else its number from 1."""
-    return one.label or (f"第 {number + 1} 轮" if lang == "zh" else f"round {number + 1}")
+def names(rounds: Sequence[Round], lang: str = "en") -> list[str]:
+    """The name of each round: its step label, counted where several rounds share it, else its number."""
+    totals, met = Counter(one.label for one in rounds), Counter[str]()
+    found = []
+    for number, one in enumerate(rounds, 1):
+        met[one.label] += 1
+        turn = f" {met[one.label]} / {totals[one.label]}" if totals[one.label] > 1 else ""
+        unnamed = f"第 {number} 轮" if lang == "zh" else f"round {number}"
+        found.append(f"{one.label}{turn}" if one.label else unnamed)
+    return found
 
 
 def sizes(one: Round) -> str:

@@ -43,6 +43,7 @@ _SAY: dict[str, tuple[str, str]] = {
     "fit": ("α + β·n: α = {alpha}, 1/β = {rate}", "α + β·n:α = {alpha},1/β = {rate}"),
     "latency": ("latency\ndominates", "延迟主导"),
     "bandwidth": ("bandwidth\ndominates", "带宽主导"),
+    "quickest": ("quickest: {name}", "最快:{name}"),
     "knee": ("α/β = {size}", "α/β = {size}"),
     "more_rounds": ("and {count} more rounds", "另有 {count} 轮"),
     "explore_line": ("sliders in JupyterLab: {sliders}", "在 JupyterLab 中可用滑块调节:{sliders}"),

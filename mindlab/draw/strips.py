@@ -15,6 +15,8 @@ from mindlab.trace.run import Run
 
 _HEAD = 0.36
 _CHIP = 0.42
+_SMALLEST = 5.5
+"""Points below which a text in a cell is left out: nobody reads it."""
 
 
 @dataclass(frozen=True)
@@ -83,13 +85,18 @@ def _plan(blocks: list[list[Row]], head: float) -> tuple[list[_Grid], bool]:
     longest = max((len(_shown(p)) for block in blocks for row in block for p in row if p), default=1)
     wanted = min(1.2, max(0.4, 0.14 + 0.085 * longest))
     room = style.FULL_WIDTH - 2 * MARGIN - len(blocks) * _CHIP - _gap(True) * (len(blocks) - 1)
-    beside = room / sum(columns) >= min(wanted, 0.34)
+    beside = room / sum(columns) >= max(min(wanted, 0.34), _legible(longest))
     cell = min(wanted, room / sum(columns) if beside else (room - 0.5) / max(columns))
     grids = [
         _Grid(len(b), c, cell, 0.34 if len(b) <= 8 else 0.28, head)
         for b, c in zip(blocks, columns, strict=True)
     ]
     return grids, beside
+
+
+def _legible(letters: int) -> float:
+    """The narrowest cell, in inches, in which a text of so many letters is not left out (see `_fitting`)."""
+    return _SMALLEST * 0.7 * letters / 72 + 0.09
 
 
 def _gap(beside: bool) -> float:
@@ -155,7 +162,7 @@ def _shown(piece: Piece) -> str:
 def _fitting(text: str, width: float) -> float:
     """The size in points at which a text fits, 0 if it would be too small to read."""
     size = min(style.TEXT, width * 72 / (0.7 * max(1, len(text))))
-    return size if size >= 5.5 else 0.0
+    return size if size >= _SMALLEST else 0.0
 
 
 def _provenance(before: Any, after: Any, lang: str) -> str:
