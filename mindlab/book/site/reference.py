@@ -92,7 +92,7 @@ def signature(value: Any) -> str:
         written = getattr(annotation, "__forward_arg__", annotation)  # a NamedTuple keeps a ForwardRef
         if isinstance(written, str):
             text = text.replace(f"ForwardRef({written!r})", written).replace(repr(written), written)
-    return text.replace("<factory>", "...")
+    return text.replace("<factory>", "...").replace("= Ellipsis", "= ...")
 
 
 def described(value: Any) -> str:
