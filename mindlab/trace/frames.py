@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from mindlab.trace.calls import CREATIONS, RECEIVES, SAME, SENDS
 from mindlab.trace.row import Row
@@ -65,14 +66,14 @@ def _pattern(row: Row) -> Messages | None:
             total.update(_simple(part, size, root, nbytes=1))
         return total
     if op in ("all_reduce", "all_reduce_coalesced", "reduce_scatter_single"):
-        return _all_reduce(size, row.nbytes, _item(row.dtype))
+        return _all_reduce(size, row.nbytes, row.dtype)
     if op == "reduce_scatter":  # one all-reduce for each part
         total = Counter()
         for nbytes in row.out_sizes:
-            total.update(_all_reduce(size, nbytes, _item(row.dtype)))
+            total.update(_all_reduce(size, nbytes, row.dtype))
         return total
     if op == "reduce":
-        return _reduce(size, row.nbytes, _item(row.dtype), root)
+        return _reduce(size, row.nbytes, row.dtype, root)
     if op in ("all_gather", "all_gather_single", "all_gather_coalesced"):
         return _simple("all_gather", size, root, row.nbytes)
     return _simple(op, size, root, row.nbytes) if op in _SIMPLE else None
@@ -95,7 +96,7 @@ def _simple(op: str, size: int, root: int, nbytes: int) -> Messages:
     if op == "all_gather":  # a ring, each block in two halves
         return Counter({(place, (place + 1) % size): 2 * (size - 1) for place in range(size) if nbytes})
     if op == "broadcast":
-        return _binomial(size, root)
+        return binomial(size, root)
     if op == "gather":
         return Counter({(place, root): 1 for place in others})
     if op == "scatter":
@@ -109,7 +110,8 @@ def _simple(op: str, size: int, root: int, nbytes: int) -> Messages:
     return Counter({pair: 1 for place in range(1, size) for pair in ((place, 0), (0, place))})
 
 
-def _binomial(size: int, root: int) -> Messages:
+def binomial(size: int, root: int) -> Messages:
+    """The tree of a broadcast: one message for each (parent, child)."""
     found: Messages = Counter()
     for virtual in range(1, size):
         parent = virtual - (1 << (virtual.bit_length() - 1))
@@ -117,14 +119,35 @@ def _binomial(size: int, root: int) -> Messages:
     return found
 
 
-def _all_reduce(size: int, nbytes: int, item: int) -> Messages:
-    """A ring of reduce-scatter and all-gather, towards the smaller rank, in segments of at most 1 MiB."""
-    if not nbytes:
-        return Counter()
+class Cut(NamedTuple):
+    """How gloo cuts a buffer for its ring: segments of `length` bytes, `each` of them for every member."""
+
+    segments: int
+    length: int
+    each: int
+
+
+def all_reduce_cut(size: int, nbytes: int, dtype: str) -> Cut:
+    """Segments of at most 1 MiB, at least two a member."""
+    item = _item(dtype)
     longest = item * max(1, _SEGMENT // item)
     segments = _up(max(-(-nbytes // longest), 2 * size), size)
-    length = _up(-(-nbytes // segments), item)
-    each = segments // size
+    return Cut(segments, _up(-(-nbytes // segments), item), segments // size)
+
+
+def reduce_cut(size: int, nbytes: int, dtype: str) -> Cut:
+    """The same for a reduce, which rounds in another order."""
+    item = _item(dtype)
+    length = _up(min(-(-nbytes // (2 * size)), item * (_SEGMENT // item)), item)
+    segments = _up(max(-(-nbytes // length), 2 * size), size)
+    return Cut(segments, length, segments // size)
+
+
+def _all_reduce(size: int, nbytes: int, dtype: str) -> Messages:
+    """A ring of reduce-scatter and all-gather, towards the smaller rank."""
+    if not nbytes:
+        return Counter()
+    segments, length, each = all_reduce_cut(size, nbytes, dtype)
     found: Messages = Counter()
     for place in range(size):
         for first in (place + 1, place):
@@ -134,13 +157,11 @@ def _all_reduce(size: int, nbytes: int, item: int) -> Messages:
     return found
 
 
-def _reduce(size: int, nbytes: int, item: int, root: int) -> Messages:
+def _reduce(size: int, nbytes: int, dtype: str, root: int) -> Messages:
     """The ring of a reduce-scatter (two segments short of a whole turn), then every chunk to the root."""
     if not nbytes:
         return Counter()
-    length = _up(min(-(-nbytes // (2 * size)), item * (_SEGMENT // item)), item)
-    segments = _up(max(-(-nbytes // length), 2 * size), size)
-    each = segments // size
+    segments, length, each = reduce_cut(size, nbytes, dtype)
     found: Messages = Counter()
     for place in range(size):
         count = _filled((place + 1) * each, segments - 2, segments, length, nbytes)

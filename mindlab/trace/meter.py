@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mindlab.trace import frames
+from mindlab.trace import explained, frames
 from mindlab.trace.measured import Measured
 from mindlab.trace.record import Record
 from mindlab.trace.sockets import SocketCount
@@ -23,6 +23,7 @@ Counts = Sequence[Sequence[SocketCount]]
 Pair = tuple[int, int]
 
 _SOURCE = "TCP_INFO of gloo's sockets"
+_MANY = 6  # notes of one kind
 
 
 class Edge(NamedTuple):
@@ -65,6 +66,9 @@ def wire_between(before: Counts, after: Counts, records: Sequence[Record]) -> tu
     notes = _closed(before, after)
     framing, doubts = _framing(total, greetings, messages, unknown)
     notes += doubts
+    if framing is not None:
+        strange = _unexplained(total - framing, explained.by_pair(records))
+        notes, framing = notes + strange, (None if strange else framing)
     note = "; ".join(notes)
     if framing is None:
         return Wire(_measured(total, note), None, None, _SOURCE, note), ""
@@ -153,6 +157,17 @@ def _counts(rest: Pair, there: int, back: int) -> tuple[Pair | None, str]:
     if count < there + back:
         return None, f"{there + back - count} messages were announced and not received"
     return ((count, 0) if there else (0, count)), ""
+
+
+def _unexplained(payload: np.ndarray, calls: explained.Bytes) -> list[str]:
+    """A note for every pair whose payload is not what the recorded calls moved; of many, the first few."""
+    found = [
+        f"ranks {a} and {b}: the wire carried {payload[a, b]} bytes from {a} to {b}, the recorded calls "
+        f"explain {calls[a, b]}"
+        for a, b in np.ndindex(payload.shape)
+        if a != b and payload[a, b] != calls[a, b]
+    ]
+    return found if len(found) <= _MANY else [*found[:_MANY], f"so between {len(found) - _MANY} more"]
 
 
 def _measured(matrix: np.ndarray, note: str = "") -> Measured:

@@ -38,6 +38,11 @@ class Record:
         return [call[len(_ROW_FIELDS) + 2] for call in self.calls]
 
     @property
+    def inner(self) -> list[tuple[Any, ...]]:
+        """(bytes, sends, receives) of the calls inside each object form; () for all other calls."""
+        return [call[len(_ROW_FIELDS) + 3] for call in self.calls]
+
+    @property
     def groups(self) -> list[tuple[int, ...]]:
         """The groups that this rank helped to create, in order, as global ranks."""
         return [row.created for row in self.rows if row.op in CREATIONS]
