@@ -154,6 +154,14 @@ def swap(x):
     os.kill(os.getppid(), signal.SIGKILL)
     os.kill(os.getpid(), signal.SIGKILL)
 """
+TRAP = """
+class Trap:
+    def __reduce__(self):
+        return exec, ("from mindlab.teach import findings; findings.find = lambda *found: ''",)
+
+def hand_on(x):
+    return Trap()
+"""
 NOISY = """
 def swap(x):
     import sys
@@ -194,7 +202,7 @@ FILES: dict[str, str | bytes] = {
     # attacks on the check
     "he.ipynb": notebook(START, SABOTAGE, WRONG_2, "hand_on = 5", outputs=[FORGED]),
     "io.ipynb": notebook(START, KILLER, RIGHT_1),
-    "jo.ipynb": notebook(START, NOISY),
+    "jo.ipynb": notebook(START, NOISY, TRAP),
     # processes that stay
     "ki.ipynb": notebook(START, LEAVES, STUB_1),
     # a file of the learner's own beside the notebook

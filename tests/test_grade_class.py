@@ -59,7 +59,7 @@ def test_what_was_handed_in_stays_as_it_was(grades: Grades, folder: Path, hashes
         ("gu", "not answered", "not answered"),
         ("he", "failed", "failed"),
         ("io", "passed", "failed"),
-        ("jo", "not found", "failed"),
+        ("jo", "failed", "failed"),
         ("ki", "not answered", "not found"),
         ("lu", "passed", "not found"),
         ("mo", "did not run", "did not run"),
@@ -106,6 +106,7 @@ def test_a_failed_answer_has_its_sentence(grades: Grades) -> None:
     assert "the part of rank 3 where the part of rank 1 belongs" in grades.says("bo", "00.2")
     assert grades.says("he", "00.1") == "This is no function, but int 5."
     assert "the part of rank 3 where" in grades.says("he", "00.2")
+    assert "Refused: builtins.exec" in str(grades.one("jo")["rows"][0])
 
 
 def test_the_exit_code_says_that_some_could_not_be_run(grades: Grades) -> None:

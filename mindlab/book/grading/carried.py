@@ -6,6 +6,7 @@ So nothing that the function's pickle or its cells do at loading can touch the c
 from __future__ import annotations
 
 import base64
+import hashlib
 import inspect
 import linecache
 import pickle
@@ -21,6 +22,8 @@ class Carried:
 
     def __init__(self, described: dict[str, Any]) -> None:
         self.__name__ = str(described["name"])
+        self.code = hashlib.sha256(described["source"].encode()).hexdigest()[:12]
+        """What the check graded: a hash of the function's text, equal for equal answers."""
         self._pickle = base64.b64decode(described["pickle"])
         signature = _signature(described["parameters"])
         if signature is not None:

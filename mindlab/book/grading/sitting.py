@@ -228,7 +228,13 @@ def _verdict(
         return {"state": "failed", "says": f"This is no function, but {answer['shown']}."}
     if answer["kind"] == "stuck":
         return {"state": "failed", "says": f"The function cannot travel to the ranks: {answer['why']}."}
-    question = {"exercise": exercise, "answer": answer, "seed": task.seed, "backend": task.backend}
+    question = {
+        "exercise": exercise,
+        "answer": answer,
+        "seed": task.seed,
+        "backend": task.backend,
+        "timeout": task.check_timeout / 2,  # more than a learner's own: several submissions share this host
+    }
     return {**checker.judge(question, task.check_timeout), "source": answer["source"]}
 
 
