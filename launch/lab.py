@@ -14,6 +14,9 @@ from jupyter_server.serverapp import list_running_servers
 
 ROOT = Path(__file__).resolve().parents[1]
 FIRST = "notebooks/00_start_here.ipynb"
+SETTINGS = ROOT / "launch" / "lab_settings"
+"""What Lab begins with here: it asks for no news and no updates, which needs a network; and it keeps what a
+slider drew with the notebook, which else shows an error in its place when it is opened again."""
 
 
 def asked_port(arguments: list[str], default: int = 8888) -> int:
@@ -54,6 +57,7 @@ def command(arguments: list[str]) -> list[str]:
         ("--ServerApp.port_retries", "--port-retries"): "0",
         ("--ServerApp.root_dir", "--notebook-dir"): str(ROOT),
         ("--LabApp.default_url",): page,
+        ("--LabApp.app_settings_dir",): str(SETTINGS),
     }
     given = {argument.partition("=")[0] for argument in arguments}
     settings = [f"{names[0]}={value}" for names, value in ours.items() if not given.intersection(names)]

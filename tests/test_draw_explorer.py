@@ -203,12 +203,23 @@ def test_interrupt_ends_the_drawing_and_not_the_panel() -> None:
     assert "<svg" in one._picture.value
 
 
-def test_every_control_bears_its_name() -> None:
-    """Would catch a control without a label."""
-    one = Panel(ml.explore(lambda n, x, flag: rounds(3), {"a": {"n": 1, "x": 0.5, "flag": True}},
-                           n=(1, 2), x=(0.0, 1.0), flag=False))  # fmt: skip
-    assert [control.description for control in one._controls.values()] == ["n", "x", "flag"]
-    assert one._presets.description == "presets"
+def test_every_control_bears_its_name_and_is_one_that_keys_move() -> None:
+    """Would catch a control without a label, and a list: JupyterLab takes the arrow keys from it."""
+    kinds = {"n": (1, 2), "x": (0.0, 1.0), "flag": False, "few": ["a", "b"], "many": list("abcdefgh")}
+    preset = {"n": 1, "x": 0.5, "flag": True, "few": "b", "many": "h"}
+    one = Panel(ml.explore(lambda **values: rounds(3), {"a": preset}, **kinds))
+    assert one.values == preset
+    names = {name: type(control).__name__ for name, control in one._controls.items()}
+    assert names == {
+        "n": "IntSlider",
+        "x": "FloatSlider",
+        "flag": "Checkbox",
+        "few": "ToggleButtons",
+        "many": "SelectionSlider",
+    }
+    rows = one._box.children[1:-2]
+    labels = [getattr(row, "description", "") or row.children[0].value for row in rows]
+    assert labels == ["presets", "n", "x", "flag", "few", "many"]
 
 
 def test_importing_it_needs_no_widgets() -> None:

@@ -19,9 +19,11 @@ from mindlab.draw import labels, sliders, style
 if TYPE_CHECKING:
     from mindlab.draw.explorer import Explorer
 
-_PAPER = (
-    f"background:{style.PAPER};color:{style.INK};border:1px solid {style.GRID};border-radius:6px;"
-    "padding:.5em;max-width:54em;line-height:1.45;overflow-x:auto;"
+_BUTTONS = 6  # more choices than these are a slider
+_FRAME = "max-width:54em;line-height:1.45;overflow-x:auto"
+_ERROR = (
+    f"{_FRAME};background:{style.PAPER};color:{style.INK};border:1px solid {style.GRID};"
+    "border-left:5px solid #d1402f;border-radius:6px;padding:.5em;white-space:pre-wrap"
 )
 
 
@@ -37,7 +39,7 @@ class Panel:
             name: _control(name, one, explorer.presets[first][name], wide)
             for name, one in explorer.sliders.items()
         }
-        self._presets = _presets(self._say("presets"), list(explorer.presets), wide)
+        self._presets = _buttons([(name, name) for name in explorer.presets], None, self._say("presets"))
         self._caption, self._picture = ipywidgets.HTML(), ipywidgets.HTML()
         self._show(explorer.presets[first], _paper(explorer.pictures[first].svg))
         self._drawn: dict[str, Any] | None = self.values
@@ -45,8 +47,9 @@ class Panel:
             control.observe(self._changed, "value")
         self._presets.observe(self._chosen, "value")
         title = ipywidgets.HTML(f"<strong>{html.escape(explorer.title)}</strong>")
-        parts = [title, self._presets, *self._controls.values(), self._caption, self._picture]
-        self._box = ipywidgets.VBox(parts)
+        rows = {self._say("presets"): self._presets, **self._controls}
+        shown = [_row(name, control, wide) for name, control in rows.items()]
+        self._box = ipywidgets.VBox([title, *shown, self._caption, self._picture])
 
     @property
     def model_id(self) -> str:
@@ -115,28 +118,38 @@ def _control(name: str, one: sliders.Slider, value: Any, wide: str) -> Any:
     look = {"description": name, "value": value, "style": {"description_width": wide}}
     if isinstance(one, sliders.Switch):
         return ipywidgets.Checkbox(**look)
-    if isinstance(one, sliders.Choice):
-        return ipywidgets.Dropdown(
-            options=[(sliders.number(option), option) for option in one.options], **look
-        )
-    kind: Callable[..., Any] = ipywidgets.IntSlider if one.whole else ipywidgets.FloatSlider
     shape = ipywidgets.Layout(width="34em", max_width="100%")
+    if isinstance(one, sliders.Choice):
+        options = [(sliders.number(option), option) for option in one.options]
+        if len(options) > _BUTTONS:
+            return ipywidgets.SelectionSlider(options=options, layout=shape, **look)
+        return _buttons(options, value, name)
+    kind: Callable[..., Any] = ipywidgets.IntSlider if one.whole else ipywidgets.FloatSlider
     plain = "d" if one.whole else ".6g"
     return kind(min=one.low, max=one.high, step=one.step, readout_format=plain, layout=shape, **look)
 
 
-def _presets(word: str, names: list[str], wide: str) -> Any:
-    longest = max(map(len, names)) + 4
-    look = {"description_width": wide, "button_width": f"{longest}ch"}
-    return ipywidgets.ToggleButtons(options=names, value=None, description=word, style=look)
+def _buttons(options: list[tuple[str, Any]], value: Any, name: str) -> Any:
+    """One button for each option, the present one pressed. Not a list: Lab takes the arrow keys from it."""
+    look = {"button_width": f"{max(len(said) for said, _ in options) + 4}ch"}
+    tips = [f"{name}: {said}" for said, _ in options]
+    return ipywidgets.ToggleButtons(options=options, value=value, tooltips=tips, style=look)
+
+
+def _row(name: str, control: Any, wide: str) -> Any:
+    """A control with its name before it: buttons bring none that stands in line with the others."""
+    if not isinstance(control, ipywidgets.ToggleButtons):
+        return control
+    shape = ipywidgets.Layout(width=wide, flex="0 0 auto", justify_content="flex-end", margin="2px 4px 0 2px")
+    return ipywidgets.HBox([ipywidgets.Label(name, layout=shape), control])
 
 
 def _paper(svg: str) -> str:
-    fitting = svg.replace("<svg ", '<svg style="max-width:100%;height:auto;display:block;margin:0 auto" ', 1)
-    return f'<div class="ml-explore" style="{_PAPER}">{fitting}</div>'
+    """The picture, never wider than the page. It brings its own paper and frame."""
+    fitting = svg.replace("<svg ", '<svg style="max-width:100%;height:auto;display:block" ', 1)
+    return f'<div class="ml-explore" style="{_FRAME}">{fitting}</div>'
 
 
 def _failed(said: str) -> str:
     """A message in the place of the picture."""
-    edge = "border-left:5px solid #d1402f;white-space:pre-wrap"
-    return f'<div class="ml-explore" role="alert" style="{_PAPER}{edge}">{html.escape(said)}</div>'
+    return f'<div class="ml-explore" role="alert" style="{_ERROR}">{html.escape(said)}</div>'
