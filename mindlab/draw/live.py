@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from mindlab.draw.explorer import Explorer
 
 _BUTTONS = 6  # more choices than these are a slider
-_FRAME = "max-width:54em;line-height:1.45;overflow-x:auto"
-_ERROR = (
-    f"{_FRAME};background:{style.PAPER};color:{style.INK};border:1px solid {style.GRID};"
-    "border-left:5px solid #d1402f;border-radius:6px;padding:.5em;white-space:pre-wrap"
+_FRAME = (
+    f"width:fit-content;max-width:100%;box-sizing:border-box;background:{style.PAPER};color:{style.INK};"
+    "padding:.5em;border-radius:6px;line-height:1.45;overflow-x:auto"
 )
+_ERROR = f"{_FRAME};border:1px solid {style.GRID};border-left:5px solid #d6402f;white-space:pre-wrap"
 
 
 class Panel:
@@ -145,7 +145,7 @@ def _row(name: str, control: Any, wide: str) -> Any:
 
 
 def _paper(svg: str) -> str:
-    """The picture, never wider than the page. It brings its own paper and frame."""
+    """The picture on white paper, also in a dark theme, and never wider than the page."""
     fitting = svg.replace("<svg ", '<svg style="max-width:100%;height:auto;display:block" ', 1)
     return f'<div class="ml-explore" style="{_FRAME}">{fitting}</div>'
 

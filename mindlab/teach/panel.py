@@ -63,9 +63,10 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence
         scope = ' scope="row"' if tag == "th" and not extra else ' scope="col"' if tag == "th" else ""
         return f'<{tag} style="{style}"{scope}>{inline(content)}</{tag}>'
 
+    row_start = '<tr style="background:none">'  # JupyterLab stripes rows, also inside of a tinted box
     top = "".join(cell("th", i, title, line) for i, title in enumerate(head))
     body = "".join(
-        "<tr>" + "".join(cell("td" if i else "th", i, content) for i, content in enumerate(row)) + "</tr>"
+        row_start + "".join(cell("td" if i else "th", i, content) for i, content in enumerate(row)) + "</tr>"
         for row in rows
     )
     thead = f"<thead><tr>{top}</tr></thead>" if any(head) else ""

@@ -22,7 +22,8 @@ MIME = "application/vnd.mindlab.check+json"
 PASSED, FAILED = "passed", "failed"
 NOT_CHECKED, NOT_ANSWERED = "not checked", "not answered yet"
 _MARKS = {PASSED: "✓", FAILED: "✗", NOT_CHECKED: "–", NOT_ANSWERED: "…"}
-_COLOURS = {PASSED: "#1a7f37", FAILED: "#b42318", NOT_CHECKED: "#6b6b6b", NOT_ANSWERED: "#6b6b6b"}
+# Each is read on white and on the near-black of a dark theme: contrast 3.5 or more with both.
+_COLOURS = {PASSED: "#178a3c", FAILED: "#d6402f", NOT_CHECKED: "#7a7a7a", NOT_ANSWERED: "#7a7a7a"}
 
 Number = int | float
 
