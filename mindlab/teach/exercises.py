@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from mindlab.predict import units
+from mindlab.predict.quantity import Quantity
 from mindlab.teach import panel, registry
 from mindlab.teach.attempt import TIMEOUT
 from mindlab.teach.grade import Grade, grade
@@ -82,4 +84,8 @@ def exercise(name: str) -> Task:
 def _limit(what: str, bound: Bound, nbytes: int, ranks: int) -> str:
     quantity = (bound.allowed or bound.optimum)(nbytes, ranks)
     formula = getattr(quantity, "formula", "")
+    if isinstance(quantity, Quantity) and max(quantity.by_rank(ranks)) > quantity.value:
+        # The formula is that of the mean; the budget of the busiest rank is more.
+        most, whole = units.size(max(quantity.by_rank(ranks))), units.size(nbytes)
+        return f"{say(what)}: {say('busiest', most=most, whole=whole, ranks=ranks)}"
     return f"{say(what)}: ${formula}$" if formula else ""

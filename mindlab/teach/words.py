@@ -33,6 +33,7 @@ _EN: dict[str, str] = {
     "within": "within the budget",
     "over": "over the budget",
     "may_call": "may call: {calls}",
+    "busiest": "{most} of a tensor of {whole}, with {ranks} ranks",
     # findings of a check
     "not_a_function": "{given} is no function: hand over the function itself, without brackets.",
     "signature": "{name}{signature} does not take what the exercise hands it: {count} argument(s), {kinds}.",
