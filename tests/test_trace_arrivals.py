@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 
 import pytest
 import torch
@@ -11,47 +12,67 @@ from trace_rows import Script, look
 
 import mindlab as ml
 from mindlab.errors import Mismatch
+from mindlab.trace import places
+from mindlab.trace.arrivals import UNNUMBERED, Arrivals
+from mindlab.trace.calls import Call
+from mindlab.trace.entry import Entry, Group
 from mindlab.trace.matching import find_fault
 
 
-def _two_sizes(taking):
-    x, y = torch.ones(4), torch.full((8,), 2.0)
-    if dist.get_rank() == 0:
-        dist.send(x, 1)
-        dist.send(y, 1)
-        dist.send(x, 1)
-    else:
-        taking(first := torch.zeros(4), second := torch.zeros(8))
-        dist.recv(x, 0)
-        return first.sum().item(), second.sum().item()
-    return None
-
-
-def _waited_in_another_order(first, second):
-    works = [dist.irecv(first), dist.irecv(second)]
-    works[1].wait()
-    time.sleep(0.4)
-    works[0].wait()
-
-
-def _beside_a_named_one(first, second):
-    work = dist.irecv(first)
-    dist.recv(second, 0)
-    time.sleep(0.4)
-    work.wait()
-
-
-def _behind_a_named_one(first, second):
-    work = dist.irecv(first, 0)
-    dist.recv(second)
-    time.sleep(0.4)
-    work.wait()
-
-
-@pytest.mark.parametrize("taking", [_waited_in_another_order, _beside_a_named_one, _behind_a_named_one])
-def test_receives_beside_one_from_any_rank_are_not_paired_by_count(taking):
+def test_receives_from_any_rank_may_be_waited_for_in_any_order():
     """Would catch a false mismatch: messages numbered in the order of wait() instead of arrival."""
-    assert ml.launch(_two_sizes, taking, ranks=2, timeout=20).values[1] == (4.0, 16.0)
+
+    def work():
+        x, y = torch.zeros(4), torch.zeros(8)
+        if dist.get_rank() == 0:
+            dist.send(torch.ones(4), 1)
+            dist.send(torch.full((8,), 2.0), 1)
+        else:
+            works = [dist.irecv(x), dist.irecv(y)]
+            works[1].wait()
+            time.sleep(0.4)
+            works[0].wait()
+        return x.sum().item(), y.sum().item()
+
+    assert ml.launch(work, ranks=2, timeout=20).values[1] == (4.0, 16.0)
+
+
+def _receive(arrivals, counts, peer):
+    call = Call()
+    call.peer = peer
+    entry = Entry("irecv", call, Group("0", (0, 1)), places.NOWHERE, "")
+    entry.key = ("0", "r", peer, 0)
+    entry.number = counts[entry.key]
+    counts[entry.key] += 1
+    arrivals.post(entry, None)
+    return entry
+
+
+@pytest.mark.parametrize("peers", [(None, 0), (0, None), (None, None)])
+def test_a_receive_beside_one_from_any_rank_has_no_number(peers):
+    """Would catch a pairing by count where the backend may give either receive either message."""
+    counts = Counter()
+    arrivals = Arrivals(counts)
+    both = [_receive(arrivals, counts, peer) for peer in peers]
+    assert [entry.number for entry in both] == [UNNUMBERED, UNNUMBERED]
+    for entry in both:
+        if entry.call.peer is None:
+            arrivals.learn(entry, 0)
+        arrivals.over(entry)
+    assert [entry.number for entry in both] == [UNNUMBERED, UNNUMBERED]
+    later = _receive(arrivals, counts, 0)
+    assert later.number == 2  # two messages are taken, whichever they were
+    arrivals.over(later)
+    alone = _receive(arrivals, counts, None)
+    arrivals.learn(alone, 0)
+    assert alone.number == 3
+
+
+def test_named_receives_beside_each_other_keep_their_numbers():
+    """Would catch pairs that are not compared any more although no rank receives from any other."""
+    counts = Counter()
+    arrivals = Arrivals(counts)
+    assert [_receive(arrivals, counts, 0).number for _ in range(3)] == [0, 1, 2]
 
 
 def test_lone_receives_from_any_rank_are_still_compared():
