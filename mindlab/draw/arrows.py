@@ -58,8 +58,7 @@ def moves(
     foot = _foot(run, len(rounds) - limit, provenance, lang)
     shown = rounds[:limit]
     side = 1.95 if ranks <= 4 else 2.6
-    across = max(1, min(len(shown), int((style.FULL_WIDTH - 0.2) / side)))
-    width = max(across * side + 0.2, 4.2 if ax is None else 0.0)
+    across, width = _across(len(shown), side, alone=ax is None)
     foot = [line for text in foot for line in wrap(text, width - 2 * MARGIN)]
     top = 0.5 if title else 0.15
     down = max(1, math.ceil(len(shown) / across))
@@ -78,6 +77,12 @@ def moves(
     board.foot(foot)
     describe(board.ax, _alt(rounds, ranks, title, foot))
     return board.ax
+
+
+def _across(panels: int, side: float, *, alone: bool) -> tuple[int, float]:
+    """How many panels stand in a row, and how wide the board is."""
+    across = max(1, min(panels, int((style.FULL_WIDTH - 0.2) / side)))
+    return across, max(across * side + 0.2, 4.2 if alone else 0.0)
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,7 @@ def _meant(signature: inspect.Signature, kwargs: dict[str, Any]) -> str:
 
 
 def packed_call(fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> payload.Packed:
+    """The call, ready to travel; raises CannotTravel with the name of the part that cannot."""
     try:
         return payload.pack((fn, args, kwargs))
     except Exception as error:  # TypeError, PicklingError, RecursionError …

@@ -88,7 +88,7 @@ class Rank:
         self._join(seat)
         self.state = state.State(seat["device"])
         self.over: list[Any] = []
-        """Groups of the last experiment. They go when the next one begins: their sockets are still counted."""
+        """Groups of the last experiment: they go when the next begins, since their sockets are counted."""
         self.channel.send("ready")
 
     def _join(self, seat: dict[str, Any]) -> None:

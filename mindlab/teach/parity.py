@@ -68,17 +68,29 @@ def check_close(
         return settle(Verdict(claim, FAILED, "one card's numbers", graded=graded, reason=reason))
     ours = [_tensor(value, rank) for rank, value in enumerate(sharded if by_rank else [sharded])]
     theirs = _references(reference, len(ours))
-    _refuse_tolerance(atol, rtol)
-    allowed = [limits(tensor, atol, rtol) for tensor in theirs]
-    why = _words(theirs[0], atol, rtol)
+    row = Verdict(claim, PASSED, "one card's numbers", graded=graded, provenance="largest difference")
+    _compare(row, by_rank, ours, theirs, (atol, rtol), allow_zero)
+    return settle(row)
+
+
+def _compare(
+    row: Verdict,
+    by_rank: bool,
+    ours: list[torch.Tensor],
+    theirs: list[torch.Tensor],
+    tolerances: tuple[float | None, float | None],
+    allow_zero: bool,
+) -> None:
+    """Fill the row: how far the results are apart, how far they may be, and the verdict."""
+    _refuse_tolerance(*tolerances)
+    allowed = [limits(tensor, *tolerances) for tensor in theirs]
     gaps = [gap(*three) for three in zip(ours, theirs, allowed, strict=True)]
-    verdict, reason = _judge(gaps, by_rank, _vacuous(ours, theirs, allow_zero), why)
+    why = _words(theirs[0], *tolerances)
+    row.verdict, row.reason = _judge(gaps, by_rank, _vacuous(ours, theirs, allow_zero), why)
     errors = tuple(gap.error for gap in gaps)
-    row = Verdict(claim, verdict, "one card's numbers", errors if by_rank else errors[0], graded=graded)
-    row.provenance, row.reason = "largest difference", reason
+    row.measured = errors if by_rank else errors[0]
     row.within = max(float(limit.max()) if limit.numel() else 0.0 for limit in allowed)
     row.ranks = len(ours) if by_rank else None
-    return settle(row)
 
 
 def _silent_rank(values: Any) -> int | None:
