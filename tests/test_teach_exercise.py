@@ -175,6 +175,6 @@ def test_a_partner_that_does_not_exist() -> None:
 
 
 def test_a_budget_that_differs_by_rank_is_that_of_the_busiest() -> None:
-    """Would catch the mean's formula told as what one rank may send: rank 0 of a tree sends 2 D, not 3/4 D."""
+    """Would catch the formula of the mean told as what one rank may send: rank 0 of a tree sends 2 D."""
     assert "at most: 131.2 KiB of a tensor of 65.62 KiB, with 4 ranks" in repr(ml.exercise("01.2"))
     assert r"at most: $\frac{p-1}{p}\,D$" in repr(ml.exercise("01.1"))
