@@ -178,3 +178,20 @@ def test_a_budget_that_differs_by_rank_is_that_of_the_busiest() -> None:
     """Would catch the formula of the mean told as what one rank may send: rank 0 of a tree sends 2 D."""
     assert "at most: 131.2 KiB of a tensor of 65.62 KiB, with 4 ranks" in repr(ml.exercise("01.2"))
     assert r"at most: $\frac{p-1}{p}\,D$" in repr(ml.exercise("01.1"))
+
+
+def test_a_forgotten_wait_is_told_with_the_wrong_numbers() -> None:
+    """Would catch odd numbers without the reason, which the run knows."""
+
+    def my_reduce_scatter(x: torch.Tensor) -> torch.Tensor:
+        rank, p = dist.get_rank(), dist.get_world_size()
+        chunks = list(x.tensor_split(p))
+        arriving = torch.full_like(chunks[rank], -1.0)
+        dist.isend(chunks[(rank + 1) % p].clone(), (rank + 1) % p)
+        dist.irecv(torch.empty_like(chunks[rank]), (rank - 1) % p)
+        return arriving
+
+    grade = ml.exercise("01.1").check(my_reduce_scatter)
+    assert not grade.passed and ("nobody waited" in grade.sentence or "never" in grade.sentence), (
+        grade.sentence
+    )

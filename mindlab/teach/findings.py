@@ -27,9 +27,16 @@ def find(attempt: Attempt, was_right: bool) -> str:
     for finding in (_library, *([own] if own else []), _silent, _kind, wrong_value, _strangers, _record):
         sentence = finding(attempt)
         if sentence:
-            about_values = finding is wrong_value
-            return sentence + (_divided(attempt) if was_right and about_values else "")
+            if finding is not wrong_value:
+                return sentence
+            return sentence + _unwaited(attempt) + (_divided(attempt) if was_right else "")
     return over_budget(attempt)
+
+
+def _unwaited(attempt: Attempt) -> str:
+    """What the run says of a message that nobody waited for: wrong values then come and go."""
+    note = next((note for note in attempt.run.notes if "nobody waited" in note), "")
+    return say("unwaited", note=note) if note else ""
 
 
 def _library(attempt: Attempt) -> str:

@@ -168,7 +168,9 @@ def limits(wanted: torch.Tensor, atol: float | None = None, rtol: float | None =
 
 def _words(wanted: torch.Tensor, atol: float | None, rtol: float | None) -> str:
     if atol is not None or rtol is not None:
-        return f"Allowed: {atol or 0:g} + {rtol or 0:g} x |reference|"
+        return (
+            f"Allowed: {atol or 0:g} + {rtol or 0:g} x |reference|" if atol or rtol else "Allowed: 0 (equal)"
+        )
     share, words = _ROUNDING.get(_name(wanted.dtype), _EXACT)
     if not share:
         return f"Allowed: 0 ({words})"

@@ -128,7 +128,7 @@ class Verdict:
         return f"{_MARKS[self.verdict]} {self.verdict}" + (", as meant" if self.meant_to_fail else "")
 
     def _cells(self) -> list[tuple[str, str]]:
-        ranks = f"{self.ranks} ranks" if self.ranks else ""
+        ranks = f"{self.ranks} rank{'s' * (self.ranks != 1)}" if self.ranks else ""
         where = ", ".join(text for text in (self.provenance, ranks) if text)
         return [
             ("formula", self.formula),

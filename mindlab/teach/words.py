@@ -45,6 +45,7 @@ _EN: dict[str, str] = {
     "unsafe": "A call that the backend gets wrong in silence.",
     "cannot_travel": "Something cannot go between the notebook and the ranks.",
     "forbidden": "It calls {ops}. In this exercise the library must not do the work: use {allowed}.",
+    "unwaited": " The run says: {note}.",
     "silent": "Nothing was sent, so no rank can know what another one holds.",
     "no_value": "{who} returned None. Is there a `return`, on every path?",
     "no_tensor": "{who} returned a {kind} where a tensor is wanted.",

@@ -36,4 +36,10 @@ class Measured(np.ndarray):
 
     def __repr__(self) -> str:
         note = f"; {self.note}" if self.note else ""
-        return f"{np.asarray(self).tolist()} {self.unit} ({self.provenance}{note})"
+        plain = np.asarray(self)
+        if self.unit == "s":  # a clock's sixteen digits say nothing after the fourth
+            plain = np.vectorize(lambda value: float(f"{value:.4g}"), otypes=[float])(plain)
+        return f"{plain.tolist()} {self.unit} ({self.provenance}{note})"
+
+    def __str__(self) -> str:
+        return repr(self)
