@@ -46,10 +46,12 @@ def traffic(ranks, how):
     calls.append(ranks)
     if how == "broken":
         raise ValueError("a mistake of mine")
+    if how == "slow":
+        time.sleep(600)
     return ml.draw.traffic(ml.launch(relay, 1200, ranks=ranks))
 
 ml.explore(traffic, {"three": {"ranks": 3, "how": "relay"}, "six": {"ranks": 6, "how": "relay"}},
-           ranks=(2, 8), how=["relay", "broken"])
+           ranks=(2, 8), how=["relay", "broken", "slow"])
 ---
 print(calls)
 ---
@@ -168,12 +170,16 @@ def test_a_moved_slider_launches_and_draws_again(book: LabPage) -> None:
     assert drawn[:3] == [3, 6, 4] and drawn[-1] == 8 and drawn == [*drawn[:2], *sorted(set(drawn[2:]))]
 
 
-def test_an_error_and_a_preset_in_the_explorer(book: LabPage) -> None:
-    """Would catch a widget that stays broken after an error, and a preset that the keyboard cannot choose."""
+def test_an_error_an_interrupt_and_a_preset_in_the_explorer(book: LabPage) -> None:
+    """Would catch a widget that an error breaks, one that Interrupt misses, a preset without keys."""
     shown = book.shown(EXPLORE)
     shown.get_by_role("button", name="broken").focus()
     book.page.keyboard.press("Space")
     shown.get_by_role("alert").get_by_text("ValueError: a mistake of mine").wait_for()
+    shown.get_by_role("button", name="slow").click()
+    shown.get_by_role("status").get_by_text("how = slow: drawing").wait_for()
+    book.press("notebook:interrupt-kernel")
+    shown.get_by_role("alert").get_by_text("Interrupted. Move a slider").wait_for()
     shown.get_by_role("button", name="six").focus()
     book.page.keyboard.press("Enter")
     shown.get_by_role("status").get_by_text("ranks = 6, how = relay", exact=True).wait_for()
@@ -207,8 +213,13 @@ def test_interrupt_ends_the_experiment_and_the_next_one_runs(book: LabPage) -> N
     book.start("notebook:run-cell", ENDLESS)
     until(lambda: len(set(_waiting(book))) == 3, 60, "three ranks at work", lambda: book.text(ENDLESS))
     ranks = _waiting(book)
+    state = book.shown(EXPLORE).get_by_role("status")
+    book.shown(EXPLORE).locator(".noUi-handle").focus()
+    book.page.keyboard.press("ArrowLeft")  # a slider moved meanwhile waits for the cell
+    assert state.inner_text() == "ranks = 6, how = relay"
     book.press("notebook:interrupt-kernel")
     book.finish()
+    state.get_by_text("ranks = 5, how = relay", exact=True).wait_for()
     (error,) = [one for one in book.outputs(ENDLESS) if one["output_type"] == "error"]
     assert error["ename"] == "Interrupted"
     until(lambda: not any(map(is_alive, ranks)), 20, "the interrupted ranks are gone")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -201,6 +203,36 @@ def test_interrupt_ends_the_drawing_and_not_the_panel() -> None:
     one._explorer.draw = draw  # type: ignore[method-assign]
     one._redraw()
     assert "<svg" in one._picture.value
+
+
+def test_changes_from_another_thread_are_drawn_once_in_the_main_one() -> None:
+    """Would catch a launch for every pixel of a drag, or beside the cell that is running."""
+    drawn: list[tuple[int, bool]] = []
+
+    async def kernel() -> None:
+        one = panel()
+        draw = one._explorer.draw
+
+        def noted(values: dict) -> object:
+            drawn.append((values["ranks"], threading.current_thread() is threading.main_thread()))
+            return draw(values)
+
+        one._explorer.draw = noted  # type: ignore[method-assign, assignment]
+        mover = threading.Thread(
+            target=lambda: [setattr(one._controls["ranks"], "value", n) for n in (4, 5, 6)]
+        )
+        mover.start()
+        mover.join(10)  # the "cell" that runs meanwhile
+        assert drawn == []
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert drawn == [(6, True)] and "ranks = 6" in one._caption.value
+        one._presets.value = "large"
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert drawn[1:] == [(8, True)]
+
+    asyncio.run(kernel())
 
 
 def test_every_control_bears_its_name_and_is_one_that_keys_move() -> None:

@@ -1,13 +1,16 @@
 """The live form of an explorer: its controls, and the picture that they redraw. Needs ipywidgets.
 
-A change is drawn inside the message that brings it. Meanwhile the page keeps back further changes of that
-control and sends only the last, so a slow function never runs twice at once nor once for every pixel. A timer
-(the usual debounce) would run outside of a message, where the kernel does not listen to Interrupt.
+JupyterLab may hand the messages of widgets to a thread of their own, beside a running cell. There Interrupt
+does not reach, and a launch would meet that of the cell. So a change only asks for a drawing; the kernel's
+main thread makes it between two cells, with the values of then: many quick changes give one drawing.
 """
 
 from __future__ import annotations
 
+import asyncio
 import html
+import signal
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -32,7 +35,9 @@ class Panel:
 
     def __init__(self, explorer: Explorer) -> None:
         self._explorer = explorer
-        self._silent = False
+        self._loop = _running_loop()
+        self._due = False
+        self._silent_in = 0  # the thread whose own changes of the controls are no wish of the person
         first = next(iter(explorer.presets))
         wide = f"{max(map(len, [*explorer.sliders, self._say('presets')])) + 2}ch"
         self._controls = {
@@ -47,8 +52,8 @@ class Panel:
             control.observe(self._changed, "value")
         self._presets.observe(self._chosen, "value")
         title = ipywidgets.HTML(f"<strong>{html.escape(explorer.title)}</strong>")
-        rows = {self._say("presets"): self._presets, **self._controls}
-        shown = [_row(name, control, wide) for name, control in rows.items()]
+        rows = [(self._say("presets"), self._presets), *self._controls.items()]
+        shown = [_row(name, control, wide) for name, control in rows]
         self._box = ipywidgets.VBox([title, *shown, self._caption, self._picture])
 
     @property
@@ -65,26 +70,37 @@ class Panel:
         return labels.say(key, self._explorer.language, **more)
 
     def _changed(self, change: Any) -> None:
-        if not self._silent:
-            self._redraw()
+        if not self._due and self._silent_in != threading.get_ident():
+            self._due = self._loop is not None
+            self._between_cells(self._redraw)
 
     def _chosen(self, change: Any) -> None:
+        if change.new is not None and self._silent_in != threading.get_ident():
+            self._between_cells(lambda: self._take(change.new))
+
+    def _between_cells(self, action: Callable[[], None]) -> None:
+        if self._loop is None:
+            action()
+        else:
+            self._loop.call_soon_threadsafe(action)
+
+    def _take(self, preset: str) -> None:
         """A preset was chosen: all controls move, and one picture is drawn."""
-        if self._silent or change.new is None:
-            return
         with self._silence():
-            for name, value in self._explorer.presets[change.new].items():
+            for name, value in self._explorer.presets[preset].items():
                 self._controls[name].value = value
         self._redraw()
 
     def _redraw(self) -> None:
+        self._due = False  # before the values are read: a change from now on asks again
         values = self.values
         if values == self._drawn:
             return
         self._drawn = values
         self._say_which(values, self._say("drawing"))
         try:
-            made = _paper(self._explorer.draw(values).svg)
+            with _interruptible():
+                made = _paper(self._explorer.draw(values).svg)
         except KeyboardInterrupt:
             self._drawn = None
             made = _failed(self._say("interrupted"))
@@ -106,15 +122,47 @@ class Panel:
 
     @contextmanager
     def _silence(self) -> Iterator[None]:
-        before, self._silent = self._silent, True
+        before, self._silent_in = self._silent_in, threading.get_ident()
         try:
             yield
         finally:
-            self._silent = before
+            self._silent_in = before
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    """The loop between whose callbacks a kernel runs its cells; None outside of a kernel."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """A block that the first interrupt ends; the kernel hears none between two cells.
+
+    Further ones are dropped: raised outside of the block, one would end the kernel.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    open_to = [True]
+
+    def arrive(number: int, frame: object) -> None:
+        if open_to:
+            open_to.clear()
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, arrive)
+    try:
+        yield
+    finally:
+        open_to.clear()
+        signal.signal(signal.SIGINT, before)
 
 
 def _control(name: str, one: sliders.Slider, value: Any, wide: str) -> Any:
-    """The control of one slider: a slider, a list or a tick box, with its name before it."""
+    """The control of one slider: a slider, buttons or a tick box."""
     look = {"description": name, "value": value, "style": {"description_width": wide}}
     if isinstance(one, sliders.Switch):
         return ipywidgets.Checkbox(**look)
