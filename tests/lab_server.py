@@ -6,12 +6,14 @@ Only the set-up is left out: a test must not change the environment that it runs
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import secrets
 import signal
 import socket
 import subprocess
+import sys
 import time
 import urllib.request
 from pathlib import Path
@@ -44,6 +46,7 @@ class Lab:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
+                preexec_fn=_ends_with_its_parent,
             )
         try:
             until(self._answers, 60, f"JupyterLab on port {self.port}", self.log)
@@ -117,6 +120,12 @@ class Lab:
         for pid in self.processes():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+
+
+def _ends_with_its_parent() -> None:
+    """Tests that are killed leave no server behind (Linux)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
 
 
 def until(state: Any, seconds: float, what: str, tell: Any = str) -> None:
