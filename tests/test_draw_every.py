@@ -1,39 +1,15 @@
 """What holds for every picture: it draws without a warning, in both languages, on given axes."""
 
-import warnings
-from collections.abc import Iterator
-
 import draw_runs as made
 import matplotlib.pyplot as plt
 import pytest
+from draw_marks import arrows, fills, no_warning, texts  # noqa: F401 - the fixture works by being here
 from matplotlib.axes import Axes
-from matplotlib.colors import to_hex
-from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
+from matplotlib.patches import FancyBboxPatch
 
 from mindlab import draw
 from mindlab.draw import labels, matrix
 from mindlab.draw.picture import Picture, canvas
-
-
-@pytest.fixture(autouse=True)
-def _no_warning() -> Iterator[None]:
-    """A missing glyph, a clipped layout or a deprecated call is an error."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        yield
-
-
-def texts(ax: Axes) -> list[str]:
-    return [t.get_text() for t in ax.texts]
-
-
-def arrows(ax: Axes) -> list[FancyArrowPatch]:
-    return [p for p in ax.patches if isinstance(p, FancyArrowPatch)]
-
-
-def fills(ax: Axes) -> list[str]:
-    return [to_hex(p.get_facecolor()) for p in ax.patches if isinstance(p, Rectangle)]
-
 
 POINTS = [(2**k, 1e-4 + 2**k * 1e-9, 2e-4 + 2**k * 1e-9, 0.5e-4 + 2**k * 1e-9) for k in range(6, 25, 2)]
 

@@ -1,39 +1,16 @@
 """Every picture: the marks on it are those of its data, and it draws without a warning."""
 
-import warnings
-from collections.abc import Iterator
 from dataclasses import replace
 
 import draw_runs as made
 import numpy as np
 import pytest
-from matplotlib.axes import Axes
+from draw_marks import arrows, fills, no_warning, texts  # noqa: F401 - the fixture works by being here
 from matplotlib.colors import to_hex
-from matplotlib.patches import FancyArrowPatch, Polygon, Rectangle
+from matplotlib.patches import Polygon, Rectangle
 
 from mindlab import draw
 from mindlab.draw import lanes, loglog, rounds, style
-
-
-@pytest.fixture(autouse=True)
-def _no_warning() -> Iterator[None]:
-    """A missing glyph, a clipped layout or a deprecated call is an error."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        yield
-
-
-def texts(ax: Axes) -> list[str]:
-    return [t.get_text() for t in ax.texts]
-
-
-def arrows(ax: Axes) -> list[FancyArrowPatch]:
-    return [p for p in ax.patches if isinstance(p, FancyArrowPatch)]
-
-
-def fills(ax: Axes) -> list[str]:
-    return [to_hex(p.get_facecolor()) for p in ax.patches if isinstance(p, Rectangle)]
-
 
 # shards -----------------------------------------------------------------------------------------------------
 

@@ -12,13 +12,14 @@ import mmap
 import os
 import pickle
 import sys
-import tempfile
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
+
+from mindlab.trace.shared_file import anonymous_file
 
 _INLINE = 1 << 15  # up to 32 KiB of buffers stay in the message: cheaper than a mapping
 _ALIGN = 64
@@ -139,17 +140,6 @@ def _buffers(packed: Packed, fds: list[int]) -> list[Any]:
     size = os.fstat(fds[0]).st_size
     memory = memoryview(mmap.mmap(fds[0], size, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE))
     return [memory[start : start + length] for start, length in packed.spans]
-
-
-def anonymous_file(size: int) -> int:
-    """The descriptor of a file of `size` bytes that has no name and ends with its last descriptor."""
-    if hasattr(os, "memfd_create"):
-        fd = os.memfd_create("mindlab")
-    else:  # macOS
-        fd, path = tempfile.mkstemp(prefix="mindlab-")
-        os.unlink(path)
-    os.ftruncate(fd, size)
-    return fd
 
 
 def culprit(obj: Any, name: str, depth: int = 3) -> str:

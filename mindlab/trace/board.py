@@ -15,7 +15,6 @@ import marshal
 import mmap
 import os
 import struct
-import tempfile
 import time
 import zlib
 from _thread import _count as count_threads  # all but the first; threading counts the same, more slowly
@@ -23,6 +22,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mindlab.trace.row import PAYLOAD, Row, State
+from mindlab.trace.shared_file import anonymous_file
 
 ROWS = 256
 """How many rows of the present job a rank keeps."""
@@ -165,8 +165,7 @@ class Board:
     @classmethod
     def create(cls, ranks: int) -> Board:
         """A new board, all ranks "idle". Its memory has no file name and ends with its users."""
-        fd = _anonymous_file()
-        os.ftruncate(fd, ranks * _SLOT)
+        fd = anonymous_file(ranks * _SLOT)
         board = cls(fd, ranks)
         for cells in board._cells:
             cells[_STANDING] = -1
@@ -279,14 +278,6 @@ def _cut(payload: tuple[Any, ...]) -> bytes:
     for name in ("out_sizes", "in_sizes", "created", "group"):
         values[name] = ()
     return marshal.dumps(tuple(values.values()))
-
-
-def _anonymous_file() -> int:
-    if hasattr(os, "memfd_create"):
-        return os.memfd_create("mindlab-board")
-    fd, path = tempfile.mkstemp(prefix="mindlab-board-")
-    os.unlink(path)
-    return fd
 
 
 def rows_of(board: Board) -> tuple[list[list[Row]], list[State]]:

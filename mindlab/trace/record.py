@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import Any
 
 from mindlab.trace.calls import CREATIONS, transfers
@@ -16,7 +17,7 @@ _ROW_FIELDS = tuple(entry.name for entry in fields(Row))
 class Record:
     """The calls of one rank, in order, with what a reader must know about them.
 
-    It travels as tuples; `rows`, `events` and `groups` are built when they are looked at.
+    It travels as tuples; `rows` and `events` are built once, when they are first looked at.
     """
 
     rank: int
@@ -27,7 +28,7 @@ class Record:
     notes: list[str] = field(default_factory=list)
     guarded: bool = True
 
-    @property
+    @cached_property
     def rows(self) -> list[Row]:
         """All calls as the board would hold them, group creations too."""
         return [Row(*call[: len(_ROW_FIELDS)]) for call in self.calls]
@@ -47,12 +48,11 @@ class Record:
         """The groups that this rank helped to create, in order, as global ranks."""
         return [row.created for row in self.rows if row.op in CREATIONS]
 
-    @property
+    @cached_property
     def events(self) -> list[Event]:
         """One row a call that moves data (group creations are none)."""
         events: list[Event] = []
-        for call in self.calls:
-            row = Row(*call[: len(_ROW_FIELDS)])
+        for row, call in zip(self.rows, self.calls, strict=True):
             if row.op not in CREATIONS:
                 label, code, _, inner = call[len(_ROW_FIELDS) :]
                 events.append(self._event(row, len(events), label, code, inner))
