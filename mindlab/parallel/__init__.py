@@ -1,0 +1,12 @@
+"""One way to split a model a file: what each rank holds, computes and sends.
+
+    attention   attention that also gives the log-sum-exp of its scores
+    shards      cutting a sequence into one shard a rank, and joining the shards
+    tensor      linear layers, MLP, attention heads and vocabulary, split over ranks
+    sequence    norms and residuals on a shard of the sequence, between tensor-parallel layers
+    ring        keys and values travel round a ring, results are merged by their log-sum-exp
+    ulysses     all-to-all from a shard of the sequence to a shard of the heads, and back
+
+Each function is ordinary code on torch.distributed: it runs in `ml.launch` and under torchrun alike.
+Tensors of attention are (batch, sequence, heads, head_dim).
+"""
