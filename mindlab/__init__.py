@@ -29,6 +29,7 @@ _HOMES: dict[str, str] = {
     "device": "mindlab.ranks.backends",
     "backends": "mindlab.ranks.backends",
     "step": "mindlab.trace.recorder",
+    "ExtraMemory": "mindlab.trace.memory",
     "Run": "mindlab.trace.run",
     "load": "mindlab.trace.storage",
     "check": "mindlab.teach.checks",
@@ -78,6 +79,7 @@ if TYPE_CHECKING:
     from mindlab.teach.hints import solution as solution
     from mindlab.teach.quizzes import quiz as quiz
     from mindlab.teach.record import progress as progress
+    from mindlab.trace.memory import ExtraMemory as ExtraMemory
     from mindlab.trace.recorder import step as step
     from mindlab.trace.run import Run as Run
     from mindlab.trace.storage import load as load

@@ -99,7 +99,7 @@ def on_a_rank(fn: Function, inputs: Function, seed: int, numel: int) -> tuple[An
     import torch.distributed as dist
 
     from mindlab.ranks.backends import device
-    from mindlab.teach.memory import ExtraMemory
+    from mindlab.trace.memory import ExtraMemory
 
     parts = inputs(seed, dist.get_rank(), dist.get_world_size(), numel)
     args = [part.to(device()) if isinstance(part, torch.Tensor) else part for part in parts]
