@@ -56,6 +56,7 @@ def assembled(fn: Callable[..., Any], job: Job, home: pool.Pool, outcomes: list[
         versions=dict(_versions()),
         host=f"{platform.machine()}, {os.cpu_count()} cores",
         date=datetime.date.today().isoformat(),
+        work=[work for record in records for work in record.work],
     )
 
 

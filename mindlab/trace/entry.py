@@ -7,6 +7,7 @@ from typing import Any
 
 from mindlab.trace.calls import RECEIVES, SENDS, Call
 from mindlab.trace.places import Place
+from mindlab.trace.stated import Mark
 
 
 class Group:
@@ -30,6 +31,8 @@ class Entry:
     failed = False
     from_any = False
     inner: list[Any] | None = None
+    mark: Mark | None = None
+    """Where in the program it was waited for."""
     key: tuple[Any, ...] = ()
 
     def __init__(self, op: str, call: Call, group: Group, place: Place, label: str) -> None:

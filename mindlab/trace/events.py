@@ -47,6 +47,9 @@ class Event:
     """The text of that line."""
     sends: tuple[tuple[int, int], ...] = ()
     receives: tuple[tuple[int, int], ...] = ()
+    waited: int | None = None
+    """Asynchronous: how many events and works of this rank came before its wait(); None where nobody saw
+    one (not waited for, by a future, or in an old file)."""
 
     @property
     def is_point_to_point(self) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 from mindlab.trace.calls import CREATIONS, transfers
 from mindlab.trace.events import Event
 from mindlab.trace.row import Row
+from mindlab.trace.stated import Work
 
 _ROW_FIELDS = tuple(entry.name for entry in fields(Row))
 
@@ -27,6 +28,10 @@ class Record:
     """Second 0 of the experiment, on `time.monotonic()`."""
     notes: list[str] = field(default_factory=list)
     guarded: bool = True
+    stated: list[tuple[Any, ...]] = field(default_factory=list)
+    """The fields of Work but the rank, one tuple a work, in order."""
+    waits: list[int | None] = field(default_factory=list)
+    """Event by event, how many events and works came before its wait(); empty where nobody kept it."""
 
     @cached_property
     def rows(self) -> list[Row]:
@@ -57,6 +62,11 @@ class Record:
                 label, code, _, inner = call[len(_ROW_FIELDS) :]
                 events.append(self._event(row, len(events), label, code, inner))
         return events
+
+    @property
+    def work(self) -> list[Work]:
+        """What the rank's code stated that it computed, in order."""
+        return [Work(self.rank, *fields) for fields in self.stated]
 
     def _event(self, row: Row, index: int, label: str, code: str, inner: Any) -> Event:
         nbytes = row.nbytes
@@ -93,4 +103,5 @@ class Record:
             code=code,
             sends=sends,
             receives=receives,
+            waited=self.waits[index] if self.waits else None,
         )

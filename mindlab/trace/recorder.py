@@ -84,6 +84,22 @@ def note(text: str) -> None:
         _present.notes.append(text)
 
 
+def compute(flop: float, nbytes: float = 0, what: str = "") -> None:
+    """State that this rank computes `flop` floating-point operations at this place of its program.
+
+    `nbytes`: bytes of memory read and written. It becomes a row of `Run.work`, by which `ml.replay` knows
+    what goes on beside the messages; nothing is timed. Where nothing is recorded (one card, the notebook's
+    process, torchrun, a paused block) it does nothing, and it never raises.
+
+        >>> def experiment():
+        ...     recorder.compute(2 * 8 * 16 * 32, what="linear")
+        >>> ml.launch(experiment, ranks=3).work[0].flop
+        8192
+    """
+    if _present is not None:
+        _present.compute(flop, nbytes, what)
+
+
 def step(label: str) -> None:
     """Label the calls that follow: `ml.step("forward")` inside the function that runs on the ranks.
 

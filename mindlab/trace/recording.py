@@ -17,6 +17,7 @@ from mindlab.trace.calls import CREATIONS, OBJECTS, RECEIVES, SENDS, Call, trans
 from mindlab.trace.entry import Entry, Group, inner, row
 from mindlab.trace.places import Place
 from mindlab.trace.record import Record
+from mindlab.trace.stated import amount, events_before
 from mindlab.trace.work import RecordedFuture, RecordedWork
 
 _NOTHING = Entry("", Call(), Group("", ()), places.NOWHERE, "")
@@ -30,6 +31,8 @@ class Recording:
     def __init__(self, slot: Slot | None, rank: int, origin: float, guarded: bool) -> None:
         self.slot, self.rank, self.origin, self.guarded = slot, rank, origin, guarded
         self.entries: list[Entry] = []
+        self.stated: list[tuple[Any, ...]] = []
+        """(entries before it, flop, nbytes, what, label) of each work that the code stated."""
         self.notes: list[str] = []
         self.label = ""
         self.inside: dict[int, Entry | None] = {}
@@ -84,6 +87,16 @@ class Recording:
             return [RecordedWork(self, list(zip(loose, buffers, strict=True)), work) for work in works]
         return works
 
+    def compute(self, flop: Any, nbytes: Any, what: Any) -> None:
+        """Keep a work that the code stated; a note where it is no amount of work."""
+        amounts = amount(flop), amount(nbytes)
+        if None in amounts:
+            line = f"compute({flop!r}, {nbytes!r}) was not recorded: give numbers from 0 on"
+            if line not in self.notes:
+                self.notes.append(line)
+        else:
+            self.stated.append((len(self.entries), *amounts, str(what), self.label))
+
     def close(self, entry: Entry, end: int, failed: bool = False) -> None:
         """The call of this entry is over."""
         entry.end, entry.failed = end, failed
@@ -137,6 +150,10 @@ class Recording:
             code, argument = texts[entry.place]
             argument = argument if entry.is_pair else ""
             record.calls.append((*row(entry, index), entry.label, code, argument, inner(entry)))
+        before = events_before(self.entries)
+        record.stated = [(before[entry], *rest) for entry, *rest in self.stated]
+        marks = [entry.mark for entry in entries if entry.op not in CREATIONS]
+        record.waits = [None if mark is None else before[mark[0]] + mark[1] for mark in marks]
         return record
 
     def _await_callbacks(self) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from mindlab.trace import summary
 from mindlab.trace.events import Event
 from mindlab.trace.measured import Measured
+from mindlab.trace.stated import Work
 from mindlab.trace.wire import Wire
 
 
@@ -51,6 +52,8 @@ class Run:
     """Kind of machine: "x86_64, 2 cores"."""
     date: str = ""
     """ISO date of the run."""
+    work: list[Work] = field(default_factory=list)
+    """What the code stated that it computed, by rank, in order; no event counts it."""
 
     @property
     def ranks(self) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 from mindlab.trace.events import Event
 from mindlab.trace.measured import Measured
 from mindlab.trace.run import Run
+from mindlab.trace.stated import Work, amount
 
 _TEXTS = ("backend", "name", "code_hash", "why_no_wire", "host", "date")
 
@@ -32,6 +33,8 @@ def refuse_unsound(run: Run) -> None:
                 _refuse_numbers(part, (run.ranks, run.ranks), f"wire.{name}")
     for event in run.events:
         _refuse_event(event, run.ranks)
+    for work in run.work:
+        _refuse_work(work, run.ranks)
 
 
 def _refuse_event(event: Event, ranks: int) -> None:
@@ -42,11 +45,24 @@ def _refuse_event(event: Event, ranks: int) -> None:
     numbers += [number for pair in pairs for number in pair]
     _want(all(type(number) is int and number >= 0 for number in numbers), "an event's number is none")
     _want(type(event.tag) is int, "an event's tag is no number")
+    at = event.waited
+    _want(at is None or (type(at) is int and at > event.index), "an event was waited for before it was made")
     places = [event.rank, *event.group, *(peer for peer, _ in pairs)]
     places += [place for place in (event.peer, event.root) if place is not None]
     _want(all(_is_rank(place, ranks) for place in places), f"an event names a rank that is none of {ranks}")
     times = [event.start] if event.end is None else [event.start, event.end]
     _want(all(type(moment) in (int, float) for moment in times), "an event's time is no number")
+
+
+def _refuse_work(work: Work, ranks: int) -> None:
+    _want(_is_rank(work.rank, ranks), f"a work names a rank that is none of {ranks}")
+    _want(type(work.index) is int and work.index >= 0, "a work's index is none")
+    _want(None not in (_number(work.flop), _number(work.nbytes)), "a work's number is none")
+    _want(_texts([work.what, work.label]), "a work's text is none")
+
+
+def _number(given: Any) -> float | None:
+    return amount(given) if type(given) in (int, float) else None
 
 
 def _refuse_numbers(numbers: Measured, shape: tuple[int, ...], name: str) -> None:

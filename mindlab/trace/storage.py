@@ -20,10 +20,12 @@ from mindlab.trace import sound, values, viewer
 from mindlab.trace.events import Event
 from mindlab.trace.measured import Measured
 from mindlab.trace.run import Run
+from mindlab.trace.stated import Work
 from mindlab.trace.wire import Wire
 
 _FORMAT = "mindlab run"
-_VERSION = 1
+_VERSION = 2
+"""2: with the work that the code stated, and where a call was waited for. Format 1 has neither."""
 _PLAIN = (
     "backend",
     "seed",
@@ -104,6 +106,7 @@ def _packed(run: Run) -> bytes:
             head["values"] = [
                 writer.encode(value, f"the value of rank {rank}") for rank, value in enumerate(run.values)
             ]
+            head["work"] = [list(asdict(work).values()) for work in run.work]
             head["seconds"] = _measured(run.seconds)
             head["wire"] = None if run.wire is None else _wire(run.wire)
             head["notes"] = list(dict.fromkeys([*run.notes, *writer.notes]))
@@ -118,6 +121,7 @@ def _unpacked(head: dict[str, Any], reader: values.Reader) -> Run:
         seconds=_to_measured(head["seconds"]),
         events=[_to_event(head["events"]["columns"], row) for row in head["events"]["rows"]],
         wire=None if head["wire"] is None else _to_wire(head["wire"]),
+        work=[Work(*row) for row in head.get("work", ())],
         **{name: head[name] for name in _PLAIN},
     )
 

@@ -109,11 +109,14 @@ class RecordedWork:
                 self._recording.arrivals.learn(entry, entry.group[self._work._source_rank()])
 
     def _close(self, now: int) -> None:
+        recording = self._recording
         for entry, buffers in self._pending:
+            if entry.mark is None:
+                entry.mark = (len(recording.entries), len(recording.stated))
             if entry.waited and entry.end is not None:
                 continue
             entry.waited = True
-            self._recording.close(entry, self._done or now)
+            recording.close(entry, self._done or now)
             guards.refuse_changed(entry.op, buffers, entry.place)
 
 
