@@ -82,6 +82,7 @@ def test_pretty_units(shown: str, wanted: str) -> None:
 @pytest.mark.parametrize(
     "module",
     ["predict.units", "predict.quantity", "predict.chunks", "predict.trees", "predict.volume", "predict.gloo",
+     "predict.collectives", "predict.strategies", "predict.heads", "predict.layouts", "predict.shapes",
      "predict.seconds", "teach.checks", "teach.parity", "teach.expected"],
 )  # fmt: skip
 def test_examples_in_docstrings(module: str) -> None:

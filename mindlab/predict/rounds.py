@@ -1,15 +1,18 @@
 """How many rounds each algorithm takes: steps in a row, in each of which a rank sends at most one message.
 
-Same names and arguments as `volume`. An empty message is not sent, so an empty tensor takes 0 rounds; any
-other size takes all of them, also where some chunks are empty. In the full-mesh forms a rank sends to all
-others at once, one message a link, and a round is one message on each link.
+Same names and arguments as `volume`, less `itemsize`. An empty message is not sent, so an empty tensor takes
+0 rounds; any other size takes all of them, also where some chunks are empty. In the full-mesh forms a rank
+sends to all others at once, one message a link, and a round is one message on each link. In ring attention
+keys and values count as one message.
 """
 
 from __future__ import annotations
 
 from mindlab.predict import sources
 from mindlab.predict.chunks import check_size
+from mindlab.predict.heads import check_groups, heads_per_rank, kv_heads_per_rank
 from mindlab.predict.quantity import Quantity
+from mindlab.predict.shapes import check_whole
 from mindlab.predict.trees import ceil_log2, floor_log2
 
 
@@ -90,6 +93,42 @@ def mesh_all_reduce(nbytes: int, ranks: int) -> Quantity:
 def one_shot_all_reduce(nbytes: int, ranks: int) -> Quantity:
     """Rounds of an all-reduce in which everyone sends all it has to everyone: 1, on all links at once."""
     return _rounds("one_shot_all_reduce", nbytes, ranks, int(ranks > 1), "1", sources.COUNTED_BY_HAND)
+
+
+def tensor_parallel(tokens: int, hidden: int, ranks: int, *, all_reduces: int = 2) -> Quantity:
+    """Rounds of a tensor-parallel layer: 2(p - 1) for each ring all-reduce."""
+    check_whole(0, tokens=tokens, all_reduces=all_reduces)
+    check_whole(1, hidden=hidden)
+    count = all_reduces * 2 * (ranks - 1)
+    formula = rf"{all_reduces} \cdot 2(p-1)"
+    return _rounds("tensor_parallel", tokens * hidden, ranks, count, formula, sources.SHOEYBI)
+
+
+def sequence_parallel(batch: int, sequence: int, hidden: int, ranks: int, *, pairs: int = 2) -> Quantity:
+    """Rounds of a sequence-parallel layer: 2(p - 1) for each pair of ring all-gather and reduce-scatter."""
+    check_whole(0, batch=batch, sequence=sequence, pairs=pairs)
+    check_whole(1, hidden=hidden)
+    count, nbytes = pairs * 2 * (ranks - 1), batch * sequence * hidden
+    return _rounds("sequence_parallel", nbytes, ranks, count, rf"{pairs} \cdot 2(p-1)", sources.KORTHIKANTI)
+
+
+def ring_attention(batch: int, sequence: int, kv_heads: int, head_dim: int, ranks: int) -> Quantity:
+    """Rounds of ring attention: p - 1 transfers between p steps of computing."""
+    check_whole(1, batch=batch, kv_heads=kv_heads, head_dim=head_dim)
+    check_whole(0, sequence=sequence)
+    return _rounds("ring_attention", sequence, ranks, ranks - 1, "p-1", sources.LIU)
+
+
+def ulysses_attention(
+    batch: int, sequence: int, heads: int, kv_heads: int, head_dim: int, ranks: int
+) -> Quantity:
+    """Rounds of Ulysses attention with a pairwise all-to-all: p - 1 for each of q, k, v and the result."""
+    check_whole(1, batch=batch, head_dim=head_dim)
+    check_whole(0, sequence=sequence)
+    check_groups(heads, kv_heads)
+    heads_per_rank(heads, ranks)
+    kv_heads_per_rank(kv_heads, ranks)
+    return _rounds("ulysses_attention", sequence, ranks, 4 * (ranks - 1), "4(p-1)", sources.JACOBS)
 
 
 def _rounds(name: str, nbytes: int, ranks: int, count: int, formula: str, source: str) -> Quantity:

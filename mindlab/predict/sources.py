@@ -23,3 +23,14 @@ PYTORCH_TUTORIAL = (
 )
 COUNTED_BY_HAND = "counted: who sends what, message by message"
 GLOO = "gloo as PyTorch 2.13 ships it, read off the kernel's socket counters (TCP_INFO), 2 to 8 ranks"
+SHOEYBI = (
+    "Shoeybi et al., Megatron-LM: Training Multi-Billion Parameter Language Models Using Model Parallelism "
+    "(2019)"
+)
+KORTHIKANTI = "Korthikanti et al., Reducing Activation Recomputation in Large Transformer Models (2022)"
+LIU = "Liu, Zaharia & Abbeel, Ring Attention with Blockwise Transformers for Near-Infinite Context (2023)"
+BRANDON = "Brandon et al., Striped Attention: Faster Ring Attention for Causal Transformers (2023)"
+JACOBS = (
+    "Jacobs et al., DeepSpeed Ulysses: System Optimizations for Enabling Training of Extreme Long Sequence "
+    "Transformer Models (2023)"
+)
