@@ -135,3 +135,20 @@ def broadcast_run(ranks: int = 8, nbytes: int = 4096) -> Run:
     more = {"root": 0, "receives": ((0, nbytes),)}
     events += [event(r, 0, "broadcast", ranks, nbytes, 0.0, **more) for r in range(1, ranks)]
     return run_of(events, ranks)
+
+
+def cut_product(ranks: int, rows: bool = True) -> tuple:
+    """X, W and Y of a product cut over the ranks, unevenly: arrays by rank."""
+    x, w = np.zeros((2, 3, 2 * ranks + 1)), np.zeros((2 * ranks + 1, 3 * ranks - 1))
+    if rows:
+        xs, ws = np.array_split(x, ranks, axis=-1), np.array_split(w, ranks, axis=0)
+        return xs, ws, [a @ b for a, b in zip(xs, ws, strict=True)]
+    ws = np.array_split(w, ranks, axis=1)
+    return x, ws, [x @ one for one in ws]
+
+
+def exchanged(ranks: int, positions: int = 0, heads: int = 0) -> tuple[list, list]:
+    """Id-coded shards (1, positions, heads, 2) by rank: cut along the sequence, then by heads."""
+    sizes = (positions or 2 * ranks + 1, heads or ranks)
+    ids = np.stack(np.meshgrid(*map(np.arange, sizes), indexing="ij"), -1)[None]
+    return np.array_split(ids, ranks, axis=1), np.array_split(ids, ranks, axis=2)

@@ -14,6 +14,8 @@ from mindlab.draw.picture import Picture, canvas
 POINTS = [(2**k, 1e-4 + 2**k * 1e-9, 2e-4 + 2**k * 1e-9, 0.5e-4 + 2**k * 1e-9) for k in range(6, 25, 2)]
 
 CASES = {
+    "matmul": lambda run, **k: draw.matmul(*made.cut_product(run.ranks), **k),
+    "layout": lambda run, **k: draw.layout(*made.exchanged(run.ranks), **k),
     "shards": lambda run, **k: draw.shards([[f"x{r}"] for r in range(run.ranks)], **k),
     "moves": draw.moves,
     "traffic": draw.traffic,

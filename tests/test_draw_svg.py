@@ -14,6 +14,8 @@ DRAWN = {
     "traffic": lambda: draw.traffic(made.ring_run(4)),
     "timeline": lambda: draw.timeline(made.ring_run(3)),
     "curve": lambda: draw.curve([(8, 1e-5), (8192, 2e-5)], (1e-5, 1e-9)),
+    "matmul": lambda: draw.matmul(*made.cut_product(3)),
+    "layout": lambda: draw.layout(*made.exchanged(3)),
 }
 
 

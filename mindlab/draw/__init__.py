@@ -1,6 +1,8 @@
 """One picture a file: data in, axes out. Drawing computes nothing and touches no rank.
 
     ml.draw.shards(before, after)   who holds what, before and after
+    ml.draw.layout(before, after)   which rank holds which positions of which heads, and who sent them
+    ml.draw.matmul(x, w, y)         Y = X W, whole or cut by columns or by rows
     ml.draw.moves(run)              who sends to whom, round by round
     ml.draw.traffic(run)            bytes from rank to rank: counted beside on the wire
     ml.draw.timeline(run)           who was in which call, when
@@ -25,6 +27,8 @@ from typing import TYPE_CHECKING, Any
 # Public name -> the module that draws it. Loaded on first use: matplotlib costs a third of a second.
 _HOMES = {
     "shards": "mindlab.draw.strips",
+    "layout": "mindlab.draw.exchange",
+    "matmul": "mindlab.draw.products",
     "moves": "mindlab.draw.arrows",
     "traffic": "mindlab.draw.matrix",
     "timeline": "mindlab.draw.lanes",
@@ -39,12 +43,14 @@ _HOMES = {
 if TYPE_CHECKING:
     from mindlab.draw.arrows import moves as moves
     from mindlab.draw.contest import curves as curves
+    from mindlab.draw.exchange import layout as layout
     from mindlab.draw.explorer import explore as explore
     from mindlab.draw.lanes import timeline as timeline
     from mindlab.draw.loglog import curve as curve
     from mindlab.draw.matrix import traffic as traffic
     from mindlab.draw.pieces import Piece as Piece
     from mindlab.draw.player import play as play
+    from mindlab.draw.products import matmul as matmul
     from mindlab.draw.rounds import Move as Move
     from mindlab.draw.strips import shards as shards
 

@@ -53,6 +53,14 @@ _SAY: dict[str, tuple[str, str]] = {
         "Interrupted. Move a slider, or choose a preset, to draw again.",
         "已中断。移动滑块或选择预设即可重新绘制。",
     ),
+    "cut_columns": ("W cut by columns over {ranks} ranks", "W 按列切分到 {ranks} 张卡"),
+    "cut_rows": ("W cut by rows, X by columns, over {ranks} ranks", "W 按行、X 按列切分到 {ranks} 张卡"),
+    "side_by_side": ("the results side by side:", "结果并排:"),
+    "added_up": ("each result is a partial sum; added up:", "各结果是部分和,相加:"),
+    "position": ("position in the sequence", "序列位置"),
+    "head": ("head", "头"),
+    "goes_to": ("the sign: to which rank it goes", "标记:将发往的卡"),
+    "came_from": ("the sign: from which rank it came", "标记:来自的卡"),
     "nothing": ("no transfer was recorded", "没有记录到传输"),
 }
 
