@@ -37,13 +37,17 @@ def ring_all_reduce(x: torch.Tensor, group: Group = None) -> torch.Tensor:
     return out.reshape(x.shape)
 
 
-def ring_reduce_scatter(x: torch.Tensor, group: Group = None) -> torch.Tensor:
+def ring_reduce_scatter(
+    x: torch.Tensor, group: Group = None, *, sizes: Sequence[int] | None = None
+) -> torch.Tensor:
     """This rank's chunk (along dim 0) of the sum over all ranks.
 
+    `sizes` are the chunks' lengths along dim 0, by rank; without them those of `torch.tensor_split`. Raises
+    ValueError if they do not fit x or the group.
     p-1 rounds; (p-1)/p of x's bytes sent per rank. Chunk c is added in the order c+1, c+2, …, c of ranks.
     """
     rank, ranks = _place(group)
-    parts = _chunks(x, ranks)
+    parts = _chunks(x, ranks, sizes)
     sums = [torch.empty_like(part) for part in parts]
     _ring_reduce(parts, sums, rank, group)
     return sums[rank]
@@ -247,11 +251,19 @@ def _global(rank: int | None, group: Group) -> int:
     return dist.get_global_rank(group, rank % dist.get_world_size(group))
 
 
-def _chunks(x: torch.Tensor, ranks: int) -> tuple[torch.Tensor, ...]:
+def _chunks(x: torch.Tensor, ranks: int, sizes: Sequence[int] | None = None) -> tuple[torch.Tensor, ...]:
     """One chunk a rank along dim 0, each contiguous."""
     if not x.ndim:
         raise ValueError("a tensor without dimensions cannot be cut: give x.reshape(1)")
-    return x.detach().contiguous().tensor_split(ranks)
+    whole = x.detach().contiguous()
+    if sizes is None:
+        return whole.tensor_split(ranks)
+    if len(sizes) != ranks or sum(sizes) != len(x) or min(sizes) < 0:
+        raise ValueError(
+            f"sizes={list(sizes)} does not fit: {ranks} ranks, and {len(x)} rows to cut; "
+            "give every chunk's length along dim 0, by rank, that sum to it"
+        )
+    return torch.split(whole, list(sizes))
 
 
 def _shard_sizes(x: torch.Tensor, rank: int, ranks: int, sizes: Sequence[int] | None) -> list[int]:

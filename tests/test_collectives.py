@@ -140,6 +140,26 @@ def test_shapes() -> None:
         assert torch.equal(got["broadcast"], x) and got["scalar"] == 6 and not got["leaf"].requires_grad
 
 
+def test_chunks_of_given_sizes() -> None:
+    """Would catch a reduce-scatter that cuts as tensor_split all the same, or hangs at an empty chunk."""
+    sizes = [1, 0, 4]
+
+    def scattered() -> torch.Tensor:
+        x = torch.arange(10.0).reshape(5, 2) * (dist.get_rank() + 1)
+        return ml.collectives.ring_reduce_scatter(x, sizes=sizes)
+
+    run = ml.launch(scattered, ranks=3)
+    whole = 6 * torch.arange(10.0).reshape(5, 2)
+    for got, right in zip(run.values, whole.split(sizes), strict=True):
+        assert torch.equal(got, right)
+    assert run.sent.tolist() == [8 * (5 - size) for size in sizes]
+    for wrong in ([1, 4], [1, 1, 1], [6, 0, -1]):
+        with pytest.raises(ml.MindlabError, match="does not fit"):
+            ml.launch(
+                lambda wrong: ml.collectives.ring_reduce_scatter(torch.ones(5), sizes=wrong), wrong, ranks=3
+            )
+
+
 def test_uneven_shards_need_their_sizes() -> None:
     """Would catch sizes that do not fit and leave a tail unwritten."""
     with pytest.raises(ml.MindlabError, match="rank 1 has 2 rows"):
