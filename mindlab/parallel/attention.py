@@ -1,0 +1,102 @@
+"""Attention that also gives the log-sum-exp (LSE) of its scores: what a merge of partial results needs.
+
+The LSE of a query is log sum_j exp(scale · q·k_j) over the keys it sees, the natural logarithm, in float32.
+Tensors are (batch, sequence, heads, head_dim), the LSE (batch, heads, sequence). With fewer key and value
+heads than query heads, query head h uses key head h // (heads / kv_heads).
+"""
+
+from __future__ import annotations
+
+import torch
+
+from mindlab.parallel import kernels
+from mindlab.parallel.merge import EMPTY
+
+
+def attention_with_lse(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool = False, scale: float | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """softmax(scale · q kᵀ) v in q's dtype, and the LSE (batch, heads, queries) in float32.
+
+    `causal` is aligned at the end: query i sees the keys j <= i + keys - queries. A query that sees no key
+    has output 0 and LSE -inf. `scale` is head_dim ** -0.5 if not given. `kernels.choose_kernel(q, k, v)` says
+    which kernel is used. Raises ValueError if the shapes, dtypes or devices do not fit.
+
+    >>> out, lse = attention_with_lse(torch.zeros(1, 2, 1, 8), torch.ones(1, 4, 1, 8), torch.ones(1, 4, 1, 8))
+    >>> out.shape, lse.exp().tolist()
+    (torch.Size([1, 2, 1, 8]), [[[4.0, 4.0]]])
+    """
+    check_attention(q, k, v)
+    queries, keys = q.shape[1], k.shape[1]
+    scale = q.shape[-1] ** -0.5 if scale is None else float(scale)
+    blind = blind_queries(queries, keys, causal)
+    if blind == queries or not q.numel():
+        return _unseen(q, v, queries)
+    out, lse = kernels.choose_kernel(q, k, v)(q[:, blind:], k, v, causal, scale)
+    if not blind:
+        return out, lse
+    none, empty = _unseen(q, v, blind)
+    return torch.cat([none, out], 1), torch.cat([empty, lse], 2)
+
+
+def plain_attention_with_lse(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool = False, scale: float | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """What `attention_with_lse` returns, by ordinary torch functions: what kernels are tested against.
+
+    It holds `kernels.BLOCK` scores at one time, never all of them for a long sequence.
+
+    >>> q = torch.zeros(1, 2, 1, 8)
+    >>> plain_attention_with_lse(q, q, q, causal=True)[1].exp().tolist()
+    [[[1.0, 2.0]]]
+    """
+    check_attention(q, k, v)
+    scale = q.shape[-1] ** -0.5 if scale is None else float(scale)
+    return kernels.plain(q, k, v, causal, scale)
+
+
+def visible_pairs(queries: int, keys: int, causal: bool) -> int:
+    """How many (query, key) pairs have a score; the work of attention is 4 · batch · heads · head_dim each.
+
+    >>> visible_pairs(4, 4, causal=True), visible_pairs(2, 5, causal=True), visible_pairs(5, 2, causal=True)
+    (10, 9, 3)
+    """
+    if not causal:
+        return queries * keys
+    seeing = min(queries, keys)
+    return seeing * (keys - seeing) + seeing * (seeing + 1) // 2
+
+
+def blind_queries(queries: int, keys: int, causal: bool) -> int:
+    """How many queries, the first ones, see no key.
+
+    >>> blind_queries(5, 2, causal=True), blind_queries(5, 2, causal=False), blind_queries(5, 0, causal=False)
+    (3, 0, 5)
+    """
+    return max(0, queries - keys) if causal or not keys else 0
+
+
+def check_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
+    """Raises ValueError if q, k and v cannot go into one attention."""
+    shown = f"q {tuple(q.shape)}, k {tuple(k.shape)}, v {tuple(v.shape)}"
+    if not q.ndim == k.ndim == v.ndim == 4:
+        raise ValueError(f"{shown}: each must be (batch, sequence, heads, head_dim)")
+    if k.shape[:3] != v.shape[:3] or q.shape[0] != k.shape[0]:
+        raise ValueError(f"{shown}: k and v must have one batch, sequence and heads, and q the same batch")
+    if q.shape[3] != k.shape[3]:
+        raise ValueError(f"{shown}: q and k must have one head_dim")
+    if not k.shape[2] or q.shape[2] % k.shape[2]:
+        raise ValueError(
+            f"{q.shape[2]} query heads cannot share {k.shape[2]} key heads: "
+            "give a number of key heads that divides the query heads"
+        )
+    if not q.dtype == k.dtype == v.dtype or not q.dtype.is_floating_point:
+        raise ValueError(f"q is {q.dtype}, k {k.dtype}, v {v.dtype}: give one floating-point dtype")
+    if not q.device == k.device == v.device:
+        raise ValueError(f"q is on {q.device}, k on {k.device}, v on {v.device}: put them on one device")
+
+
+def _unseen(q: torch.Tensor, v: torch.Tensor, queries: int) -> tuple[torch.Tensor, torch.Tensor]:
+    batch, _, heads, _ = q.shape
+    lse = torch.full((batch, heads, queries), EMPTY, dtype=torch.float32, device=q.device)
+    return q.new_zeros(batch, queries, heads, v.shape[-1]), lse
