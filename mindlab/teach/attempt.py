@@ -41,8 +41,8 @@ class Attempt:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the full tensor."""
-        return self.trial.numel * self.exercise.itemsize
+        """Bytes of D, the full tensor."""
+        return self.exercise.whole(self.trial)
 
 
 @dataclass(frozen=True)
@@ -62,10 +62,10 @@ def attempt(
 
     Raises Interrupted where the person stops it, BackendUnavailable where the host cannot run it.
     """
-    given = [exercise.inputs(seed, rank, trial.ranks, trial.numel) for rank in range(trial.ranks)]
+    given = [exercise.inputs(seed, rank, trial) for rank in range(trial.ranks)]
     try:
         run = launch(
-            on_a_rank, fn, exercise.inputs, seed, trial.numel,
+            on_a_rank, fn, exercise.inputs, seed, trial,
             ranks=trial.ranks, backend=backend, timeout=timeout, seed=seed,
         )  # fmt: skip
     except (errors.Interrupted, errors.BackendUnavailable):
@@ -76,7 +76,7 @@ def attempt(
     if unanswered(values) or _left_open(fn, run):
         return Ending("", blank=True)
     extra = [nbytes for _, nbytes in run.values]
-    wanted = exercise.reference([tuple(_copied(part) for part in parts) for parts in given])
+    wanted = exercise.reference([_each(parts, lambda part: part.clone()) for parts in given])
     return Attempt(exercise, trial, run, values, extra, given, wanted)
 
 
@@ -93,16 +93,15 @@ def usable_backend(ranks: int) -> str:
         return "gloo"
 
 
-def on_a_rank(fn: Function, inputs: Function, seed: int, numel: int) -> tuple[Any, int]:
+def on_a_rank(fn: Function, inputs: Function, seed: int, trial: Trial) -> tuple[Any, int]:
     """What the answer returns on this rank, and the most bytes of its tensors that lived at one time."""
-    import torch
     import torch.distributed as dist
 
     from mindlab.ranks.backends import device
     from mindlab.trace.memory import ExtraMemory
 
-    parts = inputs(seed, dist.get_rank(), dist.get_world_size(), numel)
-    args = [part.to(device()) if isinstance(part, torch.Tensor) else part for part in parts]
+    parts = inputs(seed, dist.get_rank(), trial)
+    args = _each(parts, lambda part: part.to(device()))
     with ExtraMemory() as extra:
         value = fn(*args)
     return value, extra.peak
@@ -114,7 +113,7 @@ def misfit(exercise: Exercise, fn: Any) -> Ending | None:
         return Ending("", blank=True)
     if not callable(fn):
         return Ending(say("not_a_function", given=_short(fn)))
-    parts = exercise.inputs(0, 0, 3, 12)
+    parts = exercise.inputs(0, 0, exercise.trials[0])
     try:
         signature = inspect.signature(fn)
     except (TypeError, ValueError):
@@ -177,8 +176,13 @@ def _raised(error: errors.RankFailed) -> Ending:
     return Ending(say("raised", rank=error.rank, said=said.rstrip(".")), error.traceback)
 
 
-def _copied(part: Any) -> Any:
-    return part.clone() if hasattr(part, "clone") else part
+def _each(parts: Any, change: Callable[[Any], Any]) -> Any:
+    """The same arguments, every tensor in them changed, also those in lists and tuples."""
+    import torch
+
+    if isinstance(parts, (list, tuple)):
+        return type(parts)(_each(part, change) for part in parts)
+    return change(parts) if isinstance(parts, torch.Tensor) else parts
 
 
 def _short(value: Any) -> str:

@@ -8,19 +8,21 @@ import io
 import linecache
 import os
 import re
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mindlab.predict import units
 from mindlab.predict.quantity import Quantity
-from mindlab.teach import findings, panel, registry
+from mindlab.teach import panel, registry, values
 from mindlab.teach.attempt import TIMEOUT, Attempt, Ending, attempt, usable_backend
 from mindlab.teach.grade import Grade, grade
 from mindlab.teach.hints import source_of
 from mindlab.teach.journal import journal
 from mindlab.teach.lesson import Case
 from mindlab.teach.reading import unanswered
+from mindlab.teach.spending import at, sent_by_all
 from mindlab.teach.words import say, translated
 from mindlab.trace.run import Run
 
@@ -95,9 +97,9 @@ class CaseFile:
         return self._evidence if self._evidence is not None else self.run()
 
     def run(self, *, seed: int = 0, backend: str | None = None, timeout: float = TIMEOUT) -> Evidence:
-        """The Evidence of the broken program on 4 ranks: it may hang or crash, the notebook does not."""
-        backend = backend or usable_backend(4)
+        """The Evidence of the broken program on real ranks: it may hang or crash, the notebook does not."""
         trial = self.case.repair.trials[self.case.shown_trial]
+        backend = backend or usable_backend(trial.ranks)
         # What a dying rank writes comes early, late or never: two equal runs would differ.
         with contextlib.redirect_stdout(io.StringIO()):
             found = attempt(
@@ -107,7 +109,7 @@ class CaseFile:
             facts = (say("ended"), found.sentence)
             self._evidence = Evidence(facts, None, self._with_code(found.detail), trial.ranks)
         else:
-            self._evidence = Evidence((_values(found), *_bytes(found)), found.run, "", trial.ranks)
+            self._evidence = Evidence(_facts(found), found.run, "", trial.ranks)
         return self._evidence
 
     def _with_code(self, detail: str) -> str:
@@ -185,19 +187,42 @@ def case(name: str) -> CaseFile:
     return CaseFile(registry.find_case(name))
 
 
-def _values(found: Attempt) -> str:
-    return findings.wrong_value(found) or say("values_right")
+def _facts(found: Attempt) -> tuple[str, ...]:
+    """What is to be seen of a program that came to its end: values, calls, bytes, what it printed."""
+    verdict = values.kind(found) or values.wrong_value(found) or say("values_right")
+    return (verdict, *_calls(found), *_bytes(found), *_printed(found))
+
+
+def _calls(found: Attempt) -> list[str]:
+    """Which collectives a rank calls, where it calls any."""
+    ops = [event.op for event in found.run.events if event.rank == 0 and not event.is_point_to_point]
+    if not ops:
+        return []
+    listed = ", ".join(f"{op} x{count}" for op, count in sorted(Counter(ops).items()))
+    return [say("collectives_called", calls=listed)]
 
 
 def _bytes(found: Attempt) -> list[str]:
-    sent = found.run.sent.tolist()
-    if len(set(sent)) == 1:
+    if not found.run.events and found.exercise.pure:
+        return []
+    bound = found.exercise.budget.sent
+    sent, total = found.run.sent.tolist(), sent_by_all(found)
+    if found.run.sent.note:
+        lines = [say("bytes_on_wire", seen=units.with_base(total, "B"))] if total is not None else []
+    elif len(set(sent)) == 1:
         lines = [say("bytes_sent", seen=units.with_base(sent[0], "B"))]
     else:
         lines = [say("bytes_sent_by_rank", seen=", ".join(f"{nbytes:,}" for nbytes in sent))]
-    bound = found.exercise.budget.sent
-    if bound is not None:
-        optimum = bound.optimum(found.nbytes, found.trial.ranks)
+    if bound is not None and not found.run.sent.note:
+        optimum = at(bound.optimum, found.exercise, found.trial)
         value = max(optimum.by_rank(found.trial.ranks)) if isinstance(optimum, Quantity) else optimum
         lines.append(say("bytes_needed", optimum=units.with_base(value, "B")))
     return lines
+
+
+def _printed(found: Attempt) -> list[str]:
+    return [
+        say("printed", rank=rank, text=text.strip())
+        for rank, text in enumerate(found.run.printed)
+        if text.strip()
+    ]

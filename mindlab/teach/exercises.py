@@ -12,6 +12,7 @@ from mindlab.teach.attempt import TIMEOUT
 from mindlab.teach.grade import Grade, grade
 from mindlab.teach.journal import journal
 from mindlab.teach.lesson import Bound, Exercise
+from mindlab.teach.spending import at
 from mindlab.teach.words import say, translated
 
 
@@ -59,15 +60,16 @@ class Task:
         return f"{say('exercise', name=self.name)}: {self.title}"
 
     def _limits(self) -> str:
-        bounds = self.exercise.budget
-        ranks, nbytes = self.exercise.trials[0].ranks, self.exercise.trials[0].numel * self.exercise.itemsize
+        exercise = self.exercise
+        bounds = exercise.budget
         said = [
-            _limit(what, bound, nbytes, ranks)
+            _limit(what, bound, exercise)
             for what, bound in (("sent", bounds.sent), ("rounds", bounds.rounds), ("memory", bounds.memory))
             if bound is not None
         ]
-        calls = say("may_call", calls=", ".join(self.exercise.calls)) if self.exercise.calls else ""
-        return " · ".join(part for part in (*said, calls) if part)
+        said += [f"{say('calls_of', op=op)}: {most}" for op, most in bounds.collectives.items()]
+        calls = say("may_call", calls=", ".join(exercise.calls)) if exercise.calls else ""
+        return " · ".join(part for part in (*said, say("calls_nobody") if exercise.pure else calls) if part)
 
 
 def exercise(name: str) -> Task:
@@ -81,11 +83,13 @@ def exercise(name: str) -> Task:
     return Task(registry.find_exercise(name))
 
 
-def _limit(what: str, bound: Bound, nbytes: int, ranks: int) -> str:
-    quantity = (bound.allowed or bound.optimum)(nbytes, ranks)
-    formula = getattr(quantity, "formula", "")
-    if isinstance(quantity, Quantity) and max(quantity.by_rank(ranks)) > quantity.value:
+def _limit(what: str, bound: Bound, exercise: Exercise) -> str:
+    trial = exercise.trials[0]
+    quantity = at(bound.allowed or bound.optimum, exercise, trial)
+    if not isinstance(quantity, Quantity):
+        return ""
+    if max(quantity.by_rank(trial.ranks)) > quantity.value:
         # The formula is that of the mean; the budget of the busiest rank is more.
-        most, whole = units.size(max(quantity.by_rank(ranks))), units.size(nbytes)
-        return f"{say(what)}: {say('busiest', most=most, whole=whole, ranks=ranks)}"
-    return f"{say(what)}: ${formula}$" if formula else ""
+        most, whole = units.size(max(quantity.by_rank(trial.ranks))), units.size(exercise.whole(trial))
+        return f"{say(what)}: {say('busiest', most=most, whole=whole, ranks=trial.ranks)}"
+    return f"{say(what)}: ${quantity.formula}$" if quantity.formula else ""

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from mindlab.errors import CheckFailed
 from mindlab.predict import units
-from mindlab.teach import findings, panel
+from mindlab.teach import findings, panel, values
 from mindlab.teach.attempt import TIMEOUT, Attempt, Ending, attempt, code_hash, misfit, usable_backend
 from mindlab.teach.lesson import Exercise, Trial
 from mindlab.teach.spending import Spent, budget
 from mindlab.teach.verdict import EXPECTED_ERRORS, FAILED, MIME, NOT_ANSWERED, PASSED, Verdict, notebook
-from mindlab.teach.words import say
+from mindlab.teach.words import say, trial_words
 
 _TONES = {PASSED: panel.GOOD, FAILED: panel.BAD, NOT_ANSWERED: panel.OPEN}
 _WORDS = {PASSED: "passed", FAILED: "failed", NOT_ANSWERED: "open"}
@@ -115,13 +115,11 @@ class Grade:
     def _counted_with(self) -> str:
         if self.trial is None:
             return say("budget")
-        return say("trial", ranks=self.trial.ranks, numel=f"{self.trial.numel:,}")
+        return trial_words(self.trial)
 
     def _graded(self) -> str:
         graded = self.graded or {}
-        trials = "; ".join(
-            say("trial", ranks=one["ranks"], numel=f"{one['numel']:,}") for one in graded["trials"]
-        )
+        trials = "; ".join(trial_words(Trial(**one)) for one in graded["trials"])
         return say(
             "graded", trials=trials, backend=graded["backend"], seed=graded["seed"], code=graded["code"]
         )
@@ -148,12 +146,12 @@ def grade(
         if isinstance(found, Ending):
             graded = _graded(exercise, fn, seed, [*(one.trial for one in done), trial], backend)
             return _ended(exercise, title, found, graded, trial)
-        was_right = any(one.trial.ranks == trial.ranks for one in done)
-        sentence = findings.find(found, was_right and trial.numel % trial.ranks != 0)
+        before = next((one for one in done if one.trial.ranks == trial.ranks), None)
+        sentence = findings.find(found, before)
         done.append(found)
         if sentence:
             graded = _graded(exercise, fn, seed, [one.trial for one in done], backend)
-            spent = [] if findings.wrong(found) else budget(found)
+            spent = [] if values.wrong(found) else budget(found)
             return Grade(exercise.name, title, FAILED, sentence, "", spent, graded, trial)
     first = done[0]
     graded = _graded(exercise, fn, seed, [one.trial for one in done], backend)
@@ -172,7 +170,7 @@ def _graded(exercise: Exercise, fn: Any, seed: int, trials: Sequence[Trial], bac
     """What was graded: exercise, trials, backend, seed, name and hash of the code."""
     return {
         "exercise": exercise.name,
-        "trials": [{"ranks": one.ranks, "numel": one.numel} for one in trials],
+        "trials": [asdict(one) for one in trials],
         "backend": backend,
         "seed": seed,
         "name": getattr(fn, "__name__", type(fn).__name__),
@@ -182,9 +180,12 @@ def _graded(exercise: Exercise, fn: Any, seed: int, trials: Sequence[Trial], bac
 
 def _cells(one: Spent) -> list[str]:
     def shown(value: float | None) -> str:
-        return "" if value is None else units.number(value) if one.unit == "rounds" else units.size(value)
+        return "" if value is None else units.size(value) if one.unit == "B" else units.number(value)
 
     state = ""
-    if one.allowed is not None:
+    if one.yours is None:
+        state = say("not_checked")
+    elif one.allowed is not None:
         state = say("best" if one.best else "within" if one.within else "over")
-    return [say(one.what), shown(one.yours), shown(one.optimum), shown(one.allowed), shown(one.naive), state]
+    what = say("calls_of", op=one.what) if one.unit == "calls" else say(one.what)
+    return [what, shown(one.yours), shown(one.optimum), shown(one.allowed), shown(one.naive), state]

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 Function = Callable[..., Any]
-Amount = Callable[[int, int], Any]
-"""(nbytes, ranks) -> Quantity or number, as the functions of `ml.volume` and `ml.volume.rounds` are."""
-
 
 WHOLE = -1
 """The number of a chunk that is the whole tensor (see `Exercise.chunks`)."""
@@ -17,10 +14,44 @@ WHOLE = -1
 
 @dataclass(frozen=True)
 class Trial:
-    """One experiment of a check: so many ranks, so many elements of the full tensor."""
+    """One experiment of a check: so many ranks, and how large the tensors are.
+
+    >>> trial = Trial(4, sizes={"sequence": 10, "heads": 8}, dtype="bfloat16")
+    >>> trial["sequence"]
+    10
+    """
 
     ranks: int
-    numel: int
+    numel: int = 0
+    """Elements of the full tensor, where it has one dimension."""
+    sizes: Mapping[str, int] = field(default_factory=dict, hash=False)
+    """Sizes by name, where there are several tensors or dimensions."""
+    dtype: str = "float32"
+
+    def __getitem__(self, name: str) -> int:
+        if name not in self.sizes:
+            raise KeyError(f"{name!r} is none of the trial's sizes: {', '.join(self.sizes) or 'it has none'}")
+        return self.sizes[name]
+
+
+@dataclass(frozen=True)
+class OfTrial:
+    """An amount that must know the sizes: Trial -> Quantity or number."""
+
+    of: Callable[[Trial], Any]
+
+
+Amount = Callable[[int, int], Any] | OfTrial
+"""(nbytes, ranks) -> Quantity or number, as the functions of `ml.volume` and `ml.volume.rounds` are."""
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """How far an element may be from one card's: atol + rtol x |element|, and why so far."""
+
+    atol: float
+    rtol: float
+    why: str
 
 
 USUAL_TRIALS = (Trial(4, 16_800), Trial(4, 16_801), Trial(3, 16_801))
@@ -29,7 +60,7 @@ USUAL_TRIALS = (Trial(4, 16_800), Trial(4, 16_801), Trial(3, 16_801))
 
 @dataclass(frozen=True)
 class Bound:
-    """One line of a budget, as functions of (nbytes, ranks)."""
+    """One line of a budget, as functions of (nbytes, ranks) or as `OfTrial`."""
 
     optimum: Amount
     """The least that is possible, or that the exercise's algorithm needs."""
@@ -44,11 +75,15 @@ class Budget:
     """What an answer may spend. A bound that is None is not judged; the number is shown all the same."""
 
     sent: Bound | None = None
-    """Bytes that a rank sends: no rank more than the largest, all together not more than the sum."""
+    """Bytes that a rank sends: no rank more than the largest, all together not more than the sum. Where a
+    reduction is among the calls, all ranks together, by the wire; without a wire it is not checked."""
     rounds: Bound | None = None
     """Messages one after the other, if a rank sends at most one at a time."""
     memory: Bound | None = None
     """Bytes of tensors alive at one time beside the input, on the rank that has most."""
+    collectives: Mapping[str, int] = field(default_factory=dict, hash=False)
+    """How many calls of a collective a rank may make: {"all_reduce": 1}. A name stands for all forms:
+    "all_gather" also for all_gather_into_tensor."""
 
 
 @dataclass(frozen=True)
@@ -68,10 +103,11 @@ class Exercise:
     title: str
     statement: str
     """What to write, what it gets, what it returns. Paragraphs between empty lines."""
-    inputs: Callable[[int, int, int, int], tuple[Any, ...]]
-    """(seed, rank, ranks, numel) -> the arguments of one rank."""
+    inputs: Callable[[int, int, Trial], tuple[Any, ...]]
+    """(seed, rank, trial) -> the arguments of one rank."""
     reference: Callable[[list[tuple[Any, ...]]], list[Any]]
-    """The arguments of all ranks -> what each rank must return, computed on one card."""
+    """The arguments of all ranks -> what each rank must return, computed on one card: a tensor, a tuple of
+    tensors (see `results`), or other data, which must be equal."""
     solution: Function
     explanation: str
     hints: tuple[str, str, str]
@@ -80,19 +116,34 @@ class Exercise:
     right: tuple[Function, ...]
     budget: Budget = field(default_factory=Budget)
     calls: tuple[str, ...] = ("send", "recv", "isend", "irecv")
-    """The calls of torch.distributed that an answer may make; empty: any."""
+    """The calls of torch.distributed that an answer may make, a collective in all its forms; empty: any."""
+    pure: bool = False
+    """A function that needs no other rank: nothing may be sent."""
+    results: tuple[str, ...] = ()
+    """The names of the tensors that an answer returns as a tuple: ("out", "lse")."""
+    dims: tuple[str, ...] = ()
+    """The names of the (first) result's dimensions: ("batch", "sequence", "heads", "head_dim")."""
+    tolerance: Mapping[str, Tolerance] = field(default_factory=dict, hash=False)
+    """By dtype of a result; a dtype that is not in it: what another order of additions can do."""
     edges: Callable[[int], Sequence[tuple[int, int]]] | None = None
     """ranks -> the pairs (from, to) that may be used; None: any."""
     chunks: Callable[[int, int], Sequence[int]] | None = None
     """(rank, ranks) -> which chunks of the inputs, added over ranks, make up this rank's result, in order.
     With it the check can say whose part is missing. `[WHOLE]`: the inputs are not cut. None where a result is
     no sum of such parts."""
+    summands: Callable[[list[tuple[Any, ...]], int], Sequence[Any]] | None = None
+    """(the arguments of all ranks, rank) -> one tensor a rank, whose sum is this rank's result. For floats,
+    what `chunks` is for whole numbers."""
     picture: Sequence[Sequence[tuple[Any, ...]]] = ()
     """Rounds for the second hint, drawn as `ml.draw.moves` does: (from, to, bytes, what stands on it)."""
     look: Callable[[Any], str] | None = None
     """A finding of this exercise's own, asked before the general ones: Attempt -> sentence or ""."""
     trials: tuple[Trial, ...] = USUAL_TRIALS
-    itemsize: int = 4
+    whole: Callable[[Trial], int] = lambda trial: 4 * trial.numel
+    """Bytes of D, the tensor of which the budget speaks."""
+    grain: Callable[[Trial], int] = lambda trial: 4 if trial.numel % trial.ranks else 0
+    """Bytes of what one rank may have more of than another: an element, a row. 0 where all have the same, or
+    where the budget is exact for each rank. The budget has one such piece a rank to spare."""
 
 
 @dataclass(frozen=True)

@@ -118,23 +118,41 @@ def _judge(gaps: list[Gap], by_rank: bool, vacuous: str, why: str) -> tuple[str,
 
 def gap(ours: torch.Tensor, theirs: torch.Tensor, allowed: torch.Tensor) -> Gap:
     """How far one result is from its reference, with the `limits` of each element; equal infinities agree."""
-    import torch
-
     if ours.shape != theirs.shape:
         return Gap(float("nan"), f"shape {tuple(ours.shape)}, one card has {tuple(theirs.shape)}")
     if ours.dtype != theirs.dtype:
         return Gap(float("nan"), f"dtype {_name(ours.dtype)}, one card has {_name(theirs.dtype)}")
     if not ours.numel():
         return Gap(0.0)
-    wide = torch.complex128 if ours.is_complex() else torch.float64
-    apart = (ours.to(wide) - theirs.to(wide)).abs()
-    same = (ours == theirs) | ((ours != ours) & (theirs != theirs))
-    apart = torch.where(same, 0.0, torch.nan_to_num(apart, nan=torch.inf))
-    bad = ~same & ((apart > allowed) | (allowed == 0))
+    apart = _apart(ours, theirs)
+    bad = mismatch(ours, theirs, allowed)
     if not bad.any():
         return Gap(float(apart.max()))
     at = tuple(int(i) for i in bad.nonzero()[0])
     return Gap(float(apart.max()), _complaint(ours, theirs, at, int(bad.sum()), float(apart.max())))
+
+
+def mismatch(ours: torch.Tensor, theirs: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
+    """Which elements are beyond their `limits`; equal infinities agree, and NaN agrees with NaN only."""
+    return (_apart(ours, theirs) > allowed) | ((allowed == 0) & ~_same(ours, theirs))
+
+
+def near(tensor: torch.Tensor) -> float:
+    """What rounding explains of a result of this dtype, as a share; 0 for whole numbers."""
+    return _ROUNDING.get(_name(tensor.dtype), _EXACT)[0]
+
+
+def _apart(ours: torch.Tensor, theirs: torch.Tensor) -> torch.Tensor:
+    """|ours - theirs| in double precision; infinite where one of them is NaN or another infinity."""
+    import torch
+
+    wide = torch.complex128 if ours.is_complex() else torch.float64
+    apart = (ours.to(wide) - theirs.to(wide)).abs()
+    return torch.where(_same(ours, theirs), 0.0, torch.nan_to_num(apart, nan=torch.inf))
+
+
+def _same(ours: torch.Tensor, theirs: torch.Tensor) -> torch.Tensor:
+    return (ours == theirs) | ((ours != ours) & (theirs != theirs))
 
 
 def _complaint(

@@ -10,7 +10,8 @@ from mindlab.predict import units
 from mindlab.predict.quantity import Quantity
 from mindlab.teach import pattern
 from mindlab.teach.attempt import Attempt
-from mindlab.teach.lesson import Amount, Bound
+from mindlab.teach.calls import is_named
+from mindlab.teach.lesson import Amount, Bound, Exercise, OfTrial, Trial
 from mindlab.teach.words import say
 
 _LOOSE = 1024
@@ -19,12 +20,13 @@ _LOOSE = 1024
 
 @dataclass(frozen=True)
 class Spent:
-    """One row of the budget. Numbers are bytes or rounds; None where there is no bound."""
+    """One row of the budget. Numbers are bytes, rounds or calls; None where there is no bound."""
 
     what: str
-    """"sent", "rounds" or "memory"."""
+    """"sent", "sent_wire", "rounds", "memory", or the name of a collective."""
     unit: str
-    yours: float
+    yours: float | None
+    """None where nothing can tell: not checked."""
     optimum: float | None = None
     allowed: float | None = None
     naive: float | None = None
@@ -34,44 +36,79 @@ class Spent:
     @property
     def within(self) -> bool:
         """Whether it keeps to the budget."""
-        return self.allowed is None or self.yours <= self.allowed + self.slack
+        return self.allowed is None or self.yours is None or self.yours <= self.allowed + self.slack
 
     @property
     def best(self) -> bool:
         """Whether nobody can spend less."""
-        return self.optimum is not None and self.yours <= self.optimum + self.slack
+        known = self.optimum is not None and self.yours is not None
+        return known and self.yours <= self.optimum + self.slack  # type: ignore[operator]
 
     def data(self) -> dict[str, Any]:
         """The row as JSON-able data."""
         return {**asdict(self), "within": self.within}
 
 
+def at(amount: Amount, exercise: Exercise, trial: Trial) -> Any:
+    """What an amount of the exercise's budget is in this trial: a Quantity or a number."""
+    return amount.of(trial) if isinstance(amount, OfTrial) else amount(exercise.whole(trial), trial.ranks)
+
+
 def budget(attempt: Attempt) -> list[Spent]:
-    """The rows of an attempt's budget. `sent` and `memory` are those of the rank that has most."""
-    bounds = attempt.exercise.budget
-    slack = (
-        attempt.trial.ranks * attempt.exercise.itemsize if attempt.trial.numel % attempt.trial.ranks else 0
-    )
-    yours = float(max(attempt.run.sent.tolist(), default=0))
+    """The rows of an attempt's budget. `sent`, calls and `memory` are those of the rank that has most."""
+    bounds, slack = attempt.exercise.budget, _slack(attempt)
+    rounds = float(pattern.rounds_of(attempt.run.events))
     return [
-        _row("sent", "B", yours, bounds.sent, attempt, slack),
-        _row("rounds", "rounds", pattern.rounds_of(attempt.run.events), bounds.rounds, attempt, 0),
-        _row("memory", "B", max(attempt.extra), bounds.memory, attempt, slack + _LOOSE),
+        _sent(attempt),
+        _row("rounds", "rounds", rounds, bounds.rounds, attempt, 0),
+        *(
+            Spent(op, "calls", float(max(_calls(attempt, op))), optimum=allowed, allowed=allowed)
+            for op, allowed in bounds.collectives.items()
+        ),
+        _row("memory", "B", float(max(attempt.extra)), bounds.memory, attempt, slack + _LOOSE),
     ]
 
 
 def over_budget(attempt: Attempt) -> str:
     """What was spent too much, as a sentence; "" if nothing was."""
-    sent, rounds, memory = budget(attempt)
-    if not sent.within:
+    sent, rounds, *calls, memory = budget(attempt)
+    for row in calls:
+        if not row.within:
+            return _too_many_calls(attempt, row)
+    if sent.what == "sent" and not sent.within:
         return _too_many_bytes(attempt, sent)
-    if attempt.exercise.budget.sent is not None:
-        sentence = _too_many_in_all(attempt)
-        if sentence:
-            return sentence
+    sentence = _too_many_in_all(attempt)
+    if sentence:
+        return sentence
     if not rounds.within:
         return _too_many_rounds(attempt, rounds)
     return "" if memory.within else _too_much_memory(attempt, memory)
+
+
+def sent_by_all(attempt: Attempt) -> float | None:
+    """Bytes that all ranks together sent: counted; by the wire where a reduction cannot be counted, where
+    only the sum does not depend on how the backend cuts the tensor; None where neither can tell."""
+    if not attempt.run.sent.note:
+        return float(attempt.run.sent.sum())
+    wire = attempt.run.wire_sent
+    return None if wire is None else float(wire.sum())
+
+
+def _sent(attempt: Attempt) -> Spent:
+    bound, slack = attempt.exercise.budget.sent, _slack(attempt)
+    if not attempt.run.sent.note:
+        yours = float(max(attempt.run.sent.tolist(), default=0))
+        return _row("sent", "B", yours, bound, attempt, slack)
+    seen = sent_by_all(attempt)
+    if bound is None:
+        return Spent("sent_wire", "B", seen)
+    naive = None if bound.naive is None else _total(bound.naive, attempt)
+    optimum, allowed = _total(bound.optimum, attempt), _total(bound.allowed or bound.optimum, attempt)
+    return Spent("sent_wire", "B", seen, optimum, allowed, naive, slack)
+
+
+def _slack(attempt: Attempt) -> int:
+    return attempt.trial.ranks * attempt.exercise.grain(attempt.trial)
 
 
 def _row(what: str, unit: str, yours: float, bound: Bound | None, attempt: Attempt, slack: int) -> Spent:
@@ -85,8 +122,29 @@ def _row(what: str, unit: str, yours: float, bound: Bound | None, attempt: Attem
 
 def _most(amount: Amount, attempt: Attempt) -> float:
     """The amount at this trial; the largest of all ranks where they differ."""
-    value = amount(attempt.nbytes, attempt.trial.ranks)
+    value = at(amount, attempt.exercise, attempt.trial)
     return float(max(value.by_rank(attempt.trial.ranks)) if isinstance(value, Quantity) else value)
+
+
+def _total(amount: Amount, attempt: Attempt) -> float:
+    """The amount of all ranks together."""
+    value = at(amount, attempt.exercise, attempt.trial)
+    ranks = attempt.trial.ranks
+    return float(sum(value.by_rank(ranks)) if isinstance(value, Quantity) else value * ranks)
+
+
+def _calls(attempt: Attempt, op: str) -> list[int]:
+    """How often each rank called a collective, in whichever form."""
+    made = Counter(event.rank for event in attempt.run.events if is_named(event.op, op))
+    return [made[rank] for rank in range(attempt.trial.ranks)]
+
+
+def _too_many_calls(attempt: Attempt, row: Spent) -> str:
+    counts = _calls(attempt, row.what)
+    return say(
+        "too_many_calls", rank=counts.index(max(counts)), op=row.what, seen=max(counts),
+        allowed=units.number(row.allowed or 0),
+    )  # fmt: skip
 
 
 def _too_many_bytes(attempt: Attempt, sent: Spent) -> str:
@@ -111,15 +169,14 @@ def _cause(seen: float, optimum: float, attempt: Attempt) -> str:
 
 
 def _too_many_in_all(attempt: Attempt) -> str:
-    bound = attempt.exercise.budget.sent
-    assert bound is not None, "asked without a bound"
-    value = (bound.allowed or bound.optimum)(attempt.nbytes, attempt.trial.ranks)
-    total = sum(value.by_rank(attempt.trial.ranks)) if isinstance(value, Quantity) else 0
-    seen = int(attempt.run.sent.sum())
-    if not total or seen <= total + attempt.trial.ranks * attempt.exercise.itemsize:
+    bound, seen = attempt.exercise.budget.sent, sent_by_all(attempt)
+    if bound is None or seen is None:
         return ""
-    size, allowed = units.size(seen), units.size(float(total))
-    return say("too_many_in_all", seen=size, allowed=allowed, factor=_factor(seen, float(total)))
+    total = _total(bound.allowed or bound.optimum, attempt)
+    if seen <= total + _slack(attempt):
+        return ""
+    size, allowed = units.size(seen), units.size(total)
+    return say("too_many_in_all", seen=size, allowed=allowed, factor=_factor(seen, total))
 
 
 def _too_many_rounds(attempt: Attempt, rounds: Spent) -> str:
@@ -127,7 +184,7 @@ def _too_many_rounds(attempt: Attempt, rounds: Spent) -> str:
     rank, count = min(senders.items(), key=lambda pair: (-pair[1], pair[0]))
     alone = count > (rounds.allowed or 0)
     return say(
-        "too_many_rounds", seen=units.number(rounds.yours), allowed=units.number(rounds.allowed or 0),
+        "too_many_rounds", seen=units.number(rounds.yours or 0), allowed=units.number(rounds.allowed or 0),
         ranks=attempt.trial.ranks,
         why=say("rounds_sender", rank=rank, count=count) if alone else say("rounds_chain"),
     )  # fmt: skip
@@ -135,7 +192,7 @@ def _too_many_rounds(attempt: Attempt, rounds: Spent) -> str:
 
 def _too_much_memory(attempt: Attempt, memory: Spent) -> str:
     return say(
-        "too_much_memory", rank=attempt.extra.index(max(attempt.extra)), seen=units.size(memory.yours),
+        "too_much_memory", rank=attempt.extra.index(max(attempt.extra)), seen=units.size(memory.yours or 0),
         allowed=units.size(memory.allowed or 0), whole=units.size(attempt.nbytes), ranks=attempt.trial.ranks,
     )  # fmt: skip
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from mindlab.teach.lesson import Trial
+
 _EN: dict[str, str] = {
     # exercises
     "exercise": "Exercise {name}",
@@ -26,13 +28,17 @@ _EN: dict[str, str] = {
     "optimum": "optimum",
     "allowed": "allowed",
     "naive": "naive",
+    "sized": "{ranks} ranks, {sizes}",
     "sent": "sent, by one rank at most",
+    "sent_wire": "sent, by all ranks together (wire)",
+    "calls_of": "calls of {op}, of one rank at most",
     "rounds": "rounds",
     "memory": "extra memory, of one rank at most",
     "best": "as good as can be",
     "within": "within the budget",
     "over": "over the budget",
     "may_call": "may call: {calls}",
+    "calls_nobody": "needs no other rank",
     "busiest": "{most} of a tensor of {whole}, with {ranks} ranks",
     # findings of a check
     "not_a_function": "{given} is no function: hand over the function itself, without brackets.",
@@ -46,12 +52,26 @@ _EN: dict[str, str] = {
     "cannot_travel": "Something cannot go between the notebook and the ranks.",
     "forbidden": "It calls {ops}. In this exercise the library must not do the work: use {allowed}.",
     "unwaited": " The run says: {note}.",
+    "not_pure": "It calls {ops}. In this exercise no rank needs another one.",
     "silent": "Nothing was sent, so no rank can know what another one holds.",
     "no_value": "{who} returned None. Is there a `return`, on every path?",
     "no_tensor": "{who} returned a {kind} where a tensor is wanted.",
+    "not_so_many": "{who} returned a {kind} where {count} results are wanted: {names}.",
+    "other_data": "{who} returned {seen} where {wanted} is wanted.",
     "shape": "{who} returned a tensor of shape {seen}, and {wanted} is wanted.",
     "dtype": "{who} returned {seen}, and {wanted} is wanted.",
     "values": "{who}: element {at} is {seen} where {wanted} belongs; {count} of {numel} elements are wrong.",
+    "tolerance": " Allowed: {atol:g} + {rtol:g} x |one card's| ({why}).",
+    "nan": "{who}: {count} of {numel} elements are NaN where one card has numbers.",
+    "another_ranks": "{who} returned what belongs on rank {rank}.",
+    "reordered": "{who}: the right values in another order: along dimension {dim}{name}, where {to} belongs "
+    "there is {source}.",
+    "other_order": "{who}: the right values, all of them, in another order.",
+    "shifted": "{who}: every element is off by the same {constant}.",
+    "scaled": "{who}: every element is {factor} times the right one{meant}.",
+    "scaled_p": " ({name} with {ranks} ranks)",
+    "argument_more": "{who}: right but for `{name}`, of which {times} times too much is in it.",
+    "argument_less": "{who}: right but for `{name}`, of which {times} times too little is in it.",
     "other_chunk": "{who}: where chunk {wanted} belongs, there is chunk {seen}{composition}.",
     "missing": "{who}: missing in {place}: {parts}.",
     "extra": "{who}: in {place}, added although it does not belong there: {parts}.",
@@ -70,13 +90,17 @@ _EN: dict[str, str] = {
     "its_result": "its result",
     "only": ", with nothing in it but {parts}",
     "all_wrong": " No rank is right.",
+    "all_agree": " All ranks returned the same, and it is not what one card has.",
     "was_right": " With {numel} elements, which {ranks} ranks divide, it was right.",
+    "was_right_with": " With {trial} it was right.",
     "strangers": "Rank {source} sent {size} to rank {target}. In this exercise it may send to {allowed} "
     "only.",
     "too_many_bytes": "Rank {rank} sent {seen}, {factor} times the allowed {allowed}.{cause}",
     "too_many_in_all": "All ranks together sent {seen}, {factor} times the allowed {allowed}.",
     "off_the_record": "{seen} went over the wire from rank {source} to rank {target}; your calls account for "
     "{counted}.",
+    "unexplained": "The wire carried what your calls do not account for: {note}.",
+    "too_many_calls": "Rank {rank} called {op} {seen} times; the budget is {allowed}.",
     "too_many_rounds": "Its messages need {seen} rounds, one after the other, with {ranks} ranks; "
     "the budget is {allowed}.{why}",
     "rounds_sender": " Rank {rank} alone sends {count} messages.",
@@ -104,6 +128,9 @@ _EN: dict[str, str] = {
     "values_right": "The values are right on every rank.",
     "bytes_sent": "Each rank sent {seen} (counted).",
     "bytes_sent_by_rank": "The ranks sent {seen} B (counted).",
+    "bytes_on_wire": "All ranks together sent {seen} (wire).",
+    "collectives_called": "Each rank calls {calls}.",
+    "printed": "Rank {rank} printed: {text}",
     "bytes_needed": "A good program sends {optimum}.",
     "ended": "It did not come to its end:",
     # guesses
@@ -185,6 +212,15 @@ def say(key: str, *, language: str | None = None, **values: Any) -> str:
 def translated(text: str, language: str | None = None) -> str:
     """A lesson's text in the language, where it has been translated; else the English."""
     return _TEXTS.get(choose(language), {}).get(text, text)
+
+
+def trial_words(trial: Trial) -> str:
+    """ "4 ranks with 16,800 elements", "4 ranks, sequence 10, heads 8, bfloat16"."""
+    if not trial.sizes:
+        return say("trial", ranks=trial.ranks, numel=f"{trial.numel:,}")
+    dtype = [trial.dtype] if trial.dtype != "float32" else []
+    sizes = ", ".join([*(f"{name} {size:,}" for name, size in trial.sizes.items()), *dtype])
+    return say("sized", ranks=trial.ranks, sizes=sizes)
 
 
 def ranks_named(ranks: list[int]) -> str:
