@@ -47,12 +47,14 @@ _HOMES: dict[str, str] = {
     "explore": "mindlab.draw.explorer",
     "volume": "mindlab.predict.volume",
     "seconds": "mindlab.predict.seconds",
+    "memory": "mindlab.predict.memory",
+    "flops": "mindlab.predict.flops",
     "draw": "mindlab.draw",
     "collectives": "mindlab.collectives",
     "MindlabError": "mindlab.errors",
     "CheckFailed": "mindlab.errors",
 }
-_MODULES = {"volume", "seconds", "draw", "collectives"}
+_MODULES = {"volume", "seconds", "memory", "flops", "draw", "collectives"}
 
 if TYPE_CHECKING:
     from mindlab import collectives as collectives
@@ -62,6 +64,8 @@ if TYPE_CHECKING:
     from mindlab.errors import CheckFailed as CheckFailed
     from mindlab.errors import MindlabError as MindlabError
     from mindlab.planning.calibration import calibrate as calibrate
+    from mindlab.predict import flops as flops
+    from mindlab.predict import memory as memory
     from mindlab.predict import seconds as seconds
     from mindlab.predict import volume as volume
     from mindlab.ranks.backends import backends as backends

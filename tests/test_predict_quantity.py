@@ -83,6 +83,7 @@ def test_pretty_units(shown: str, wanted: str) -> None:
     "module",
     ["predict.units", "predict.quantity", "predict.chunks", "predict.trees", "predict.volume", "predict.gloo",
      "predict.collectives", "predict.strategies", "predict.heads", "predict.layouts", "predict.shapes",
+     "predict.weights", "predict.activations", "predict.held", "predict.memory", "predict.flops",
      "predict.seconds", "teach.checks", "teach.parity", "teach.expected"],
 )  # fmt: skip
 def test_examples_in_docstrings(module: str) -> None:

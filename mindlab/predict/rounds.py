@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from mindlab.predict import sources
 from mindlab.predict.chunks import check_size
-from mindlab.predict.heads import check_groups, heads_per_rank, kv_heads_per_rank
+from mindlab.predict.heads import heads_per_rank
 from mindlab.predict.quantity import Quantity
 from mindlab.predict.shapes import check_whole
 from mindlab.predict.trees import ceil_log2, floor_log2
@@ -125,9 +125,7 @@ def ulysses_attention(
     """Rounds of Ulysses attention with a pairwise all-to-all: p - 1 for each of q, k, v and the result."""
     check_whole(1, batch=batch, head_dim=head_dim)
     check_whole(0, sequence=sequence)
-    check_groups(heads, kv_heads)
-    heads_per_rank(heads, ranks)
-    kv_heads_per_rank(kv_heads, ranks)
+    heads_per_rank(heads, kv_heads, ranks)
     return _rounds("ulysses_attention", sequence, ranks, 4 * (ranks - 1), "4(p-1)", sources.JACOBS)
 
 

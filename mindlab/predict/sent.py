@@ -1,11 +1,11 @@
-"""A volume as a Quantity: the closed form, and each rank's exact bytes where they differ."""
+"""A number for each rank as a Quantity: the closed form, and each rank's own where they differ."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
 
-from mindlab.predict.quantity import Quantity, exact
+from mindlab.predict.quantity import Quantity, exact, mean
 
 
 def sent(
@@ -22,3 +22,9 @@ def sent(
     differ = itemsize is not None or len(set(by_rank)) > 1
     per_rank = tuple(exact(value) for value in by_rank) if differ else None
     return Quantity(exact(closed), "B", formula, source, per_rank, name, ranks)
+
+
+def counted(name: str, by_rank: Sequence[int], formula: str, source: str, unit: str = "B") -> Quantity:
+    """The Quantity of whole numbers counted rank by rank: their mean, and `per_rank` where they differ."""
+    per_rank = tuple(by_rank) if len(set(by_rank)) > 1 else None
+    return Quantity(mean(by_rank), unit, formula, source, per_rank, name, len(by_rank))

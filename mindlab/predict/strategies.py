@@ -9,17 +9,15 @@ What ranks tell each other about lengths, where a strategy is not given `sizes`,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from fractions import Fraction
 
 from mindlab.predict import sources
 from mindlab.predict.collectives import ring_all_gather, ring_all_reduce, ring_reduce_scatter
 from mindlab.predict.gloo import gloo_all_gather, gloo_all_reduce, gloo_reduce_scatter
-from mindlab.predict.heads import check_groups, heads_per_rank, kv_heads_per_rank
+from mindlab.predict.heads import heads_per_rank
 from mindlab.predict.layouts import lengths
 from mindlab.predict.quantity import Quantity
-from mindlab.predict.sent import sent
+from mindlab.predict.sent import counted
 from mindlab.predict.shapes import check_whole
 
 
@@ -114,7 +112,7 @@ def ring_attention(
     """
     shards = _kv_shards(batch, sequence, kv_heads, head_dim, ranks, itemsize, layout)
     by_rank = [sum(shards) - shards[(rank + 1) % ranks] for rank in range(ranks)]
-    return _counted("ring_attention", by_rank, _RING, sources.LIU)
+    return counted("ring_attention", by_rank, _RING, sources.LIU)
 
 
 def ring_attention_received(
@@ -138,7 +136,7 @@ def ring_attention_received(
     """
     shards = _kv_shards(batch, sequence, kv_heads, head_dim, ranks, itemsize, layout)
     by_rank = [sum(shards) - own for own in shards]
-    return _counted("ring_attention_received", by_rank, _RING, sources.LIU)
+    return counted("ring_attention_received", by_rank, _RING, sources.LIU)
 
 
 def ulysses_attention(
@@ -162,7 +160,7 @@ def ulysses_attention(
     """
     there, back = _ulysses_shards(batch, sequence, heads, kv_heads, head_dim, ranks, itemsize)
     by_rank = [(ranks - 1) * own + sum(back) - back[rank] for rank, own in enumerate(there)]
-    return _counted("ulysses_attention", by_rank, _ulysses_formula(kv_heads, ranks), sources.JACOBS)
+    return counted("ulysses_attention", by_rank, _ulysses_formula(kv_heads, ranks), sources.JACOBS)
 
 
 def ulysses_attention_received(
@@ -184,7 +182,7 @@ def ulysses_attention_received(
     """
     there, back = _ulysses_shards(batch, sequence, heads, kv_heads, head_dim, ranks, itemsize)
     by_rank = [sum(there) - own + (ranks - 1) * back[rank] for rank, own in enumerate(there)]
-    return _counted("ulysses_attention_received", by_rank, _ulysses_formula(kv_heads, ranks), sources.JACOBS)
+    return counted("ulysses_attention_received", by_rank, _ulysses_formula(kv_heads, ranks), sources.JACOBS)
 
 
 _RING = r"\frac{p-1}{p}\,2\,b\,s\,K\,d\,e"
@@ -215,18 +213,11 @@ def _ulysses_shards(
     batch: int, sequence: int, heads: int, kv_heads: int, head_dim: int, ranks: int, itemsize: int
 ) -> tuple[list[int], list[int]]:
     """The bytes of each rank's positions that go to one rank's heads (q, k, v), and that come back (out)."""
-    check_groups(heads, kv_heads)
     check_whole(1, batch=batch, head_dim=head_dim, itemsize=itemsize)
-    held, kv_held = heads_per_rank(heads, ranks), kv_heads_per_rank(kv_heads, ranks)
+    held, kv_held = heads_per_rank(heads, kv_heads, ranks)
     head = batch * head_dim * itemsize
     shards = lengths(sequence, ranks)
     return [part * (held + 2 * kv_held) * head for part in shards], [part * held * head for part in shards]
-
-
-def _counted(name: str, by_rank: Sequence[int], formula: str, source: str) -> Quantity:
-    """The Quantity of bytes counted rank by rank; its value is their mean."""
-    closed = Fraction(sum(by_rank), len(by_rank))
-    return sent(name, [Fraction(own) for own in by_rank], closed, formula, source, None)
 
 
 def _all_reduces(name: str, each: Quantity, count: int, source: str) -> Quantity:

@@ -1,6 +1,6 @@
 """How a number is printed: KiB and MiB for sizes, GB/s for rates, the base unit beside it.
 
-Inside the package every number is in base units (bytes, seconds, FLOP, bytes per second).
+Inside the package every number is in base units (bytes, seconds, FLOP, bytes or FLOP per second).
 Only what a person reads goes through this module.
 """
 
@@ -79,7 +79,7 @@ def pretty(value: float, unit: str) -> str:
         return size(value)
     if unit == "s":
         return duration(value)
-    if unit in ("B/s", "FLOP", "FLOP/s"):
+    if unit in ("B/s", "FLOP", "FLOP/s", "FLOP/B"):
         return decimal(value, unit)
     return f"{number(value)} {unit}".rstrip()
 

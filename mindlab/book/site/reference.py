@@ -16,6 +16,8 @@ import mindlab
 MODULES = {
     "volume": "Bytes: mindlab.volume",
     "seconds": "Seconds: mindlab.seconds",
+    "memory": "Memory: mindlab.memory",
+    "flops": "Work: mindlab.flops",
     "collectives": "Algorithms: mindlab.collectives",
     "draw": "Pictures: mindlab.draw",
 }
