@@ -11,6 +11,7 @@ import torch
 
 from mindlab.parallel import kernels
 from mindlab.parallel.merge import EMPTY
+from mindlab.trace import recorder
 
 
 def attention_with_lse(
@@ -30,6 +31,7 @@ def attention_with_lse(
     queries, keys = q.shape[1], k.shape[1]
     scale = q.shape[-1] ** -0.5 if scale is None else float(scale)
     blind = blind_queries(queries, keys, causal)
+    _state_work(q, k, v, causal)
     if blind == queries or not q.numel():
         return _unseen(q, v, queries)
     out, lse = kernels.choose_kernel(q, k, v)(q[:, blind:], k, v, causal, scale)
@@ -94,6 +96,14 @@ def check_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
         raise ValueError(f"q is {q.dtype}, k {k.dtype}, v {v.dtype}: give one floating-point dtype")
     if not q.device == k.device == v.device:
         raise ValueError(f"q is on {q.device}, k on {k.device}, v on {v.device}: put them on one device")
+
+
+def _state_work(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> None:
+    """Tell the record what is computed: the products q kᵀ and (weights) v; q, k, v read, the output written."""
+    batch, queries, heads, dim = q.shape
+    pairs = batch * heads * visible_pairs(queries, k.shape[1], causal)
+    numbers = q.numel() + k.numel() + v.numel() + batch * queries * heads * v.shape[-1]
+    recorder.compute(2 * (dim + v.shape[-1]) * pairs, numbers * q.element_size(), "attention")
 
 
 def _unseen(q: torch.Tensor, v: torch.Tensor, queries: int) -> tuple[torch.Tensor, torch.Tensor]:

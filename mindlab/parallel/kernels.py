@@ -6,9 +6,9 @@
 
 All take q (batch, queries, heads, head_dim), k and v (batch, keys, kv_heads, head_dim), whether the mask is
 causal (query i sees the keys up to i + keys - queries), and the scale of the scores. They return the output
-in q's dtype and the LSE (batch, heads, queries) in float32. The fused ones are only given queries that all see
-a key: what they write for the others differs from kernel to kernel (torch's CPU kernel writes the LSE 0, and
-ends the process when there are no keys).
+in q's dtype and the LSE (batch, heads, queries) in float32. The fused ones are only given queries that all
+see a key: what they write for the others differs from kernel to kernel (torch's CPU kernel writes the LSE 0,
+and ends the process when there are no keys).
 """
 
 from __future__ import annotations

@@ -53,7 +53,8 @@ def merge_lse(
 class Running:
     """Parts merged one after another, in place: never more memory than the result and one part.
 
-    Holds sum_i exp(l_i - m) out_i in float32, sum_i exp(l_i - m), and m, the greatest LSE so far.
+    Holds sum_i exp(l_i - m) out_i in float32, sum_i exp(l_i - m), and m, the greatest LSE so far. Parts are
+    those of `attention_with_lse`: output 0 where the LSE is -inf. The first one is taken over, not copied.
 
     >>> running = Running(torch.ones(1, 1, 1, 8), torch.zeros(1, 1, 1))
     >>> running.add(3 * torch.ones(1, 1, 1, 8), torch.zeros(1, 1, 1))
@@ -63,11 +64,9 @@ class Running:
 
     def __init__(self, out: torch.Tensor, lse: torch.Tensor) -> None:
         self._dtype = out.dtype
-        self._wide = torch.promote_types(out.dtype, torch.float32)
-        self._sum = out.new_zeros(out.shape, dtype=self._wide)
-        self._top = torch.full_like(lse, EMPTY)
-        self._total = torch.zeros_like(lse)
-        self.add(out, lse)
+        self._sum = out.to(torch.promote_types(out.dtype, torch.float32))
+        self._top = lse
+        self._total = (lse != EMPTY).to(lse.dtype)
 
     def add(self, out: torch.Tensor, lse: torch.Tensor, first: int = 0) -> None:
         """Merge a part for the queries from `first` on."""
@@ -76,7 +75,7 @@ class Running:
         highest = torch.maximum(top, lse)
         keep, weight = _weight(top, highest), _weight(lse, highest)
         total.mul_(keep).add_(weight)
-        summed.mul_(_by_query(keep)).addcmul_(_seen(out, lse).to(self._wide), _by_query(weight))
+        summed.mul_(_by_query(keep)).addcmul_(out.to(summed.dtype), _by_query(weight))
         top.copy_(highest)
 
     @property

@@ -51,11 +51,9 @@ def join_sequence(parts: Sequence[torch.Tensor], *, layout: str = "contiguous", 
     lengths = [part.shape[dim] for part in parts]
     check_sizes(lengths, layout)
     early = chunk_sizes(sum(lengths), 2 * len(parts))[: len(parts)]
-    pairs = [
-        part.split([first, length - first], dim)
-        for part, first, length in zip(parts, early, lengths, strict=True)
-    ]
-    return torch.cat([first for first, _ in pairs] + [last for _, last in reversed(pairs)], dim)
+    firsts = [part.narrow(dim, 0, size) for part, size in zip(parts, early, strict=True)]
+    lasts = [part.narrow(dim, size, part.shape[dim] - size) for part, size in zip(parts, early, strict=True)]
+    return torch.cat(firsts + lasts[::-1], dim)
 
 
 def sequence_sizes(length: int, ranks: int, *, layout: str = "contiguous") -> list[int]:
@@ -95,6 +93,8 @@ def agreed_sizes(
     round a ring: each rank sends p-1 messages of 8 bytes. Raises ValueError if `sizes` does not fit.
     """
     rank, ranks = dist.get_rank(group), dist.get_world_size(group)
+    if rank < 0:
+        raise ValueError(f"rank {dist.get_rank()} is not in the group: let only its members call")
     length = shard.shape[dim]
     if sizes is None:
         own = torch.tensor([length], dtype=torch.int64, device=shard.device)
