@@ -102,6 +102,20 @@ def test_all_reduces_and_bytes(name: str, all_reduces: int, ranks: int) -> None:
     assert sum(exact) == 2 * (ranks - 1) * nbytes
 
 
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_the_work_is_stated(ranks: int) -> None:
+    """Would catch a replay that thinks that ranks do nothing, or each all of it. 2 tokens in out a product, and
+    4 head_dim a visible (query, key) pair of each head."""
+    run = ml.launch(once, "block: 6 heads, 3 kv", ranks=ranks)
+    linear = 2 * B * S * HIDDEN * (2 * 6 * 4 + 2 * 3 * 4 + 2 * 37)
+    attention = 4 * B * 6 * 4 * S * (S + 1) // 2
+    assert sum(work.flop for work in run.work) == linear + attention
+    by_rank = [sum(work.flop for work in run.work if work.rank == rank) for rank in range(ranks)]
+    share = [len(part) for part in torch.arange(37).tensor_split(ranks)]
+    rest = (linear + attention - 2 * B * S * HIDDEN * 2 * 37) // ranks
+    assert by_rank == [2 * B * S * HIDDEN * 2 * own + rest for own in share]
+
+
 def in_groups() -> list[Any]:
     """In a rank: a block and a gathered layer on two groups at once, each with weights of its own."""
     members = [[4, 1], [3, 0, 2]]

@@ -12,6 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from mindlab.parallel.attention import attention_with_lse
+
 Norm = Callable[[int], nn.Module]
 
 
@@ -95,7 +97,7 @@ class Attention(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """(B, S, hidden) from (B, S, hidden)."""
-        out: torch.Tensor = self.o(attend(*self.qkv(x), causal=self.causal).flatten(2))
+        out: torch.Tensor = self.o(attention_with_lse(*self.qkv(x), causal=self.causal)[0].flatten(2))
         return out
 
 
@@ -139,16 +141,6 @@ class Block(nn.Module):
         x = x + attended
         after: torch.Tensor = self.mlp(self.norm2(x))
         return x + after
-
-
-def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool) -> torch.Tensor:
-    """softmax(q kᵀ / sqrt(head_dim)) v in the shape of q: (B, S, heads, head_dim); k, v may have fewer heads.
-
-    `causal`: query i sees keys up to i. As many keys as queries.
-    """
-    q, k, v = (x.transpose(1, 2) for x in (q, k, v))
-    out = F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1])
-    return out.transpose(1, 2)
 
 
 def _head_dim(hidden: int, heads: int) -> int:

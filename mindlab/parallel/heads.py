@@ -10,7 +10,8 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from mindlab.models.layers import Attention, attend
+from mindlab.models.layers import Attention
+from mindlab.parallel.attention import attention_with_lse
 from mindlab.parallel.linear import (
     ColumnParallelLinear,
     Group,
@@ -65,7 +66,8 @@ class ParallelAttention(nn.Module):
     @torch.no_grad()
     def partial(self, x: torch.Tensor) -> torch.Tensor:
         """This rank's term of the sum over ranks, without o's bias: nothing is sent."""
-        return self.o.partial(attend(*self.qkv(x), causal=self.causal).flatten(2))
+        out, _ = attention_with_lse(*self.qkv(x), causal=self.causal)
+        return self.o.partial(out.flatten(2))
 
     @torch.no_grad()
     def forward(self, x: torch.Tensor) -> torch.Tensor:
