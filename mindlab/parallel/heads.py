@@ -20,6 +20,7 @@ from mindlab.parallel.linear import (
     place,
     summed,
 )
+from mindlab.predict.heads import heads_per_rank
 
 
 class ParallelAttention(nn.Module):
@@ -77,10 +78,4 @@ class ParallelAttention(nn.Module):
 
 def check_heads(heads: int, kv_heads: int, ranks: int) -> None:
     """None; raises ValueError where `ranks` cannot split the heads, naming the numbers of ranks that can."""
-    if not heads % ranks and (not kv_heads % ranks or not ranks % kv_heads):
-        return
-    fitting = [p for p in range(1, heads + 1) if not heads % p and (not kv_heads % p or not p % kv_heads)]
-    what = f"{heads} heads" if heads % ranks else f"{heads} heads with {kv_heads} of keys and values"
-    listed = ", ".join(map(str, fitting))
-    also = "" if heads == kv_heads else f" that divides {kv_heads} or is a multiple of it"
-    raise ValueError(f"ranks={ranks} cannot split {what}: choose a divisor of {heads}{also} ({listed})")
+    heads_per_rank(heads, kv_heads, ranks)

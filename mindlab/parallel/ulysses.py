@@ -21,6 +21,7 @@ import torch.distributed as dist
 from mindlab.parallel.attention import attention_with_lse, check_attention
 from mindlab.parallel.linear import Group, place
 from mindlab.parallel.shards import agreed_sizes, sequence_sizes
+from mindlab.predict.heads import heads_per_rank
 
 
 @torch.no_grad()
@@ -135,18 +136,10 @@ def _refuse(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, ranks: int) -> No
         raise ValueError(
             f"q has {q.shape[1]} positions, k and v have {k.shape[1]}: give shards of one sequence, cut alike"
         )
-    heads, kv_heads = q.shape[2], k.shape[2]
-    if heads % ranks:
-        raise ValueError(
-            f"ranks={ranks} cannot split {heads} heads: choose a divisor of {heads} ({_divisors(heads)}); "
-            "or ring_attention, which splits no heads"
-        )
-    if kv_heads % ranks and ranks % kv_heads:
-        fitting = [p for p in range(1, heads + 1) if not heads % p and not (kv_heads % p and p % kv_heads)]
-        raise ValueError(
-            f"ranks={ranks} cannot share {kv_heads} key-value heads: one must divide the other; for {heads} "
-            f"query heads choose {', '.join(map(str, fitting))}; or ring_attention, which splits no heads"
-        )
+    try:
+        heads_per_rank(q.shape[2], k.shape[2], ranks)
+    except ValueError as error:
+        raise ValueError(f"{error}; or ring_attention, which splits no heads") from None
 
 
 def _refuse_shape(x: torch.Tensor) -> None:

@@ -181,7 +181,8 @@ def _total(name: str, terms: dict[str, Quantity], published: str | None) -> Quan
 def _published(ranks: int, sequence_parallel: bool, scores: str) -> str:
     """The paper's formula, for 16 bit, an inner width of 4h, as many key-value heads, with dropout."""
     if ranks == 1 or sequence_parallel:
-        return rf"{_SBH if ranks == 1 else _SBH_OVER_P}\left(34{scores}\right)"
+        size = _SBH if ranks == 1 else _SBH_OVER_P
+        return rf"{size}\left(34{scores}\right)" if scores else rf"34\,{size}"
     split = scores.replace("{h}", r"{h\,p}")
     return rf"{_SBH}\left(10 + \frac{{24}}{{p}}{split}\right)"
 
