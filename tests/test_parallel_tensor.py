@@ -104,7 +104,7 @@ def test_all_reduces_and_bytes(name: str, all_reduces: int, ranks: int) -> None:
 
 @pytest.mark.parametrize("ranks", [1, 3])
 def test_the_work_is_stated(ranks: int) -> None:
-    """Would catch a replay that thinks that ranks do nothing, or each all of it. 2 tokens in out a product, and
+    """Would catch a replay that thinks that ranks do nothing, or each all of it: 2 tokens in out a product,
     4 head_dim a visible (query, key) pair of each head."""
     run = ml.launch(once, "block: 6 heads, 3 kv", ranks=ranks)
     linear = 2 * B * S * HIDDEN * (2 * 6 * 4 + 2 * 3 * 4 + 2 * 37)

@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from mindlab.parallel.attention import attention_with_lse
+from mindlab.predict.heads import check_groups, head_size
 
 Norm = Callable[[int], nn.Module]
 
@@ -79,12 +80,8 @@ class Attention(nn.Module):
     ) -> None:
         super().__init__()
         self.heads, self.kv_heads, self.causal = heads, kv_heads or heads, causal
-        self.head_dim = head_dim or _head_dim(hidden, heads)
-        if heads % self.kv_heads:
-            raise ValueError(
-                f"kv_heads={kv_heads} cannot serve {heads} query heads: "
-                f"choose a divisor of {heads} ({_divisors(heads)})"
-            )
+        self.head_dim = head_dim or head_size(hidden, heads)
+        check_groups(heads, self.kv_heads)
         self.q = nn.Linear(hidden, heads * self.head_dim, bias=bias)
         self.k = nn.Linear(hidden, self.kv_heads * self.head_dim, bias=bias)
         self.v = nn.Linear(hidden, self.kv_heads * self.head_dim, bias=bias)
@@ -141,16 +138,3 @@ class Block(nn.Module):
         x = x + attended
         after: torch.Tensor = self.mlp(self.norm2(x))
         return x + after
-
-
-def _head_dim(hidden: int, heads: int) -> int:
-    if hidden % heads:
-        raise ValueError(
-            f"hidden={hidden} does not split into {heads} heads: "
-            f"choose a divisor of {hidden} ({_divisors(hidden)}), or give head_dim"
-        )
-    return hidden // heads
-
-
-def _divisors(number: int) -> str:
-    return ", ".join(str(n) for n in range(1, number + 1) if number % n == 0)

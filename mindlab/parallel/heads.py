@@ -12,14 +12,7 @@ from torch import nn
 
 from mindlab.models.layers import Attention
 from mindlab.parallel.attention import attention_with_lse
-from mindlab.parallel.linear import (
-    ColumnParallelLinear,
-    Group,
-    RowParallelLinear,
-    copied,
-    place,
-    summed,
-)
+from mindlab.parallel.linear import ColumnParallelLinear, Group, RowParallelLinear, copied, place, summed
 from mindlab.predict.heads import heads_per_rank
 
 
@@ -37,9 +30,8 @@ class ParallelAttention(nn.Module):
     def __init__(self, full: Attention, group: Group = None) -> None:
         super().__init__()
         rank, ranks = place(group)
-        check_heads(full.heads, full.kv_heads, ranks)
         self.group, self.head_dim, self.causal = group, full.head_dim, full.causal
-        self.heads, self.kv_heads = full.heads // ranks, max(1, full.kv_heads // ranks)
+        self.heads, self.kv_heads = heads_per_rank(full.heads, full.kv_heads, ranks)
         self.q = ColumnParallelLinear.from_full(full.q, group)
         self.k, self.v = (self._kv(linear, rank * full.kv_heads // ranks) for linear in (full.k, full.v))
         self.o = RowParallelLinear.from_full(full.o, group)
@@ -74,8 +66,3 @@ class ParallelAttention(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """(B, S, hidden) on every rank from (B, S, hidden), the same on all: one all-reduce."""
         return summed(self.partial(x), self.o.bias, group=self.group)
-
-
-def check_heads(heads: int, kv_heads: int, ranks: int) -> None:
-    """None; raises ValueError where `ranks` cannot split the heads, naming the numbers of ranks that can."""
-    heads_per_rank(heads, kv_heads, ranks)

@@ -23,7 +23,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from mindlab.models.layers import MLP, Block, GatedMLP
-from mindlab.parallel.heads import ParallelAttention, check_heads
+from mindlab.parallel.heads import ParallelAttention
 from mindlab.parallel.linear import ColumnParallelLinear, Group, RowParallelLinear, gathered, summed
 from mindlab.parallel.sameness import same_on_every_rank
 from mindlab.parallel.vocabulary import VocabParallelEmbedding, VocabParallelLogits
@@ -40,7 +40,6 @@ __all__ = [
     "same_on_every_rank",
     "summed",
     "gathered",
-    "check_heads",
 ]
 
 
