@@ -57,9 +57,9 @@ class Partial(Protocol):
 class SequenceParallelBlock(nn.Module):
     """A transformer block in its full's form: this rank's shard of the sequence in, its shard out.
 
-    Norms and residuals are on the shard, attention by heads and MLP by features on the whole sequence. Two
-    all-gathers and two reduce-scatters; one of each where attention and MLP stand beside each other. There x
-    itself is gathered and both norms are of all tokens: gathering two norms would send half as much again.
+    Norms and residuals are on the shard, attention by heads and MLP by features on the whole sequence: two
+    all-gathers and two reduce-scatters. Where attention and MLP stand beside each other, one of each: x is
+    gathered, and both norms are of all tokens. (To gather two norms would send half as much again.)
     """
 
     def __init__(self, full: Block, group: Group = None, *, reduce_scatter: ReduceScatter) -> None:
