@@ -101,10 +101,15 @@ def cpu_flash(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, s
 
 
 def _cpu_flash(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, scale: float) -> Result:
+    """The kernel as it is, but for rows whose scores are all NaN: it takes them for masked, output and LSE 0.
+
+    An LSE of exactly 0 can be right, so there the plain form decides.
+    """
     kernel = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
     q, k, v = (x if x.stride(-1) == 1 else x.contiguous() for x in (q, k, v))
-    q, k, v = (x.transpose(1, 2) for x in (q, k, v))
-    out, lse = kernel(q, k, v, 0.0, causal, scale=scale)
+    out, lse = kernel(*(x.transpose(1, 2) for x in (q, k, v)), 0.0, causal, scale=scale)
+    if bool((lse == 0).any()):
+        return plain(q, k, v, causal, scale)
     return out.transpose(1, 2).contiguous(), lse.contiguous()
 
 
