@@ -43,6 +43,8 @@ _HOMES: dict[str, str] = {
     "quiz": "mindlab.teach.quizzes",
     "progress": "mindlab.teach.record",
     "calibrate": "mindlab.planning.calibration",
+    "topology": "mindlab.planning.topologies",
+    "replay": "mindlab.planning.timeline",
     "play": "mindlab.draw.player",
     "explore": "mindlab.draw.explorer",
     "volume": "mindlab.predict.volume",
@@ -64,6 +66,8 @@ if TYPE_CHECKING:
     from mindlab.errors import CheckFailed as CheckFailed
     from mindlab.errors import MindlabError as MindlabError
     from mindlab.planning.calibration import calibrate as calibrate
+    from mindlab.planning.timeline import replay as replay
+    from mindlab.planning.topologies import topology as topology
     from mindlab.predict import flops as flops
     from mindlab.predict import memory as memory
     from mindlab.predict import seconds as seconds
