@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from mindlab.predict import sources
 from mindlab.predict.collectives import ring_all_gather, ring_all_reduce, ring_reduce_scatter
-from mindlab.predict.gloo import gloo_all_gather, gloo_all_reduce, gloo_reduce_scatter
+from mindlab.predict.gloo import gloo_all_reduce
 from mindlab.predict.heads import heads_per_rank
 from mindlab.predict.layouts import lengths
 from mindlab.predict.quantity import Quantity
@@ -71,25 +71,22 @@ def sequence_parallel(
 def gloo_sequence_parallel(
     batch: int, sequence: int, hidden: int, ranks: int, *, itemsize: int, pairs: int = 2
 ) -> Quantity:
-    """Bytes each rank sends in a sequence-parallel layer with gloo's own collectives: 1.5 times as many.
+    """Bytes each rank sends in a sequence-parallel layer whose reduce-scatter is gloo's: 1.5 times as many.
 
-    gloo's reduce_scatter is an all-reduce inside. Raises ValueError where ranks do not divide the sequence:
-    gloo's all_gather and reduce_scatter take equal shards only.
+    gloo's reduce_scatter is an all-reduce inside; of unequal shards one all-reduce for each. The all-gather
+    is the ring's; gloo's own sends as much, and takes equal shards only.
 
     >>> gloo_sequence_parallel(1, 128, 512, 4, itemsize=4).value
     1179648
     """
     nbytes = _activation(batch * sequence, hidden, itemsize, batch=batch, sequence=sequence, pairs=pairs)
-    check_whole(1, ranks=ranks)
-    if sequence % ranks:
-        near = sequence // ranks * ranks
-        raise ValueError(
-            f"sequence={sequence} does not make {ranks} equal shards, and gloo takes no others: "
-            f"use {near} or {near + ranks}"
-        )
-    one = [form(nbytes, ranks, itemsize=itemsize) for form in (gloo_all_gather, gloo_reduce_scatter)]
+    row = batch * hidden * itemsize
+    gather = ring_all_gather(nbytes, ranks, itemsize=max(1, row))
+    shards = lengths(sequence, ranks)
+    parts = [nbytes] if len(set(shards)) == 1 else [rows * row for rows in shards]
+    sums = [gloo_all_reduce(part, ranks, itemsize=itemsize) for part in parts]
     formula = rf"{pairs} \cdot 3\,\frac{{p-1}}{{p}}\,b\,s\,h\,e"
-    return _renamed("gloo_sequence_parallel", pairs * (one[0] + one[1]), formula, sources.GLOO)
+    return _renamed("gloo_sequence_parallel", pairs * sum(sums, gather), formula, sources.GLOO)
 
 
 def ring_attention(
