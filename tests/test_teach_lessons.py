@@ -120,4 +120,4 @@ def test_the_examples_for_writers_run() -> None:
         assert grade(task, task.solution).passed
         for wrong in task.wrong:
             assert re.search(wrong.says, grade(task, wrong.answer).sentence), wrong.says
-    exec(quiz, names)
+    exec(quiz, {})
