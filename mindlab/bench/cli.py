@@ -45,8 +45,15 @@ def _ring(ranks: int, repeats: int) -> dict[str, Any]:
     return ring(ranks, repeats)
 
 
+def _parallel(ranks: int, repeats: int) -> dict[str, Any]:
+    from mindlab.bench.parallel import parallel
+
+    return parallel(ranks, repeats)
+
+
 _BENCHES: dict[str, Callable[[int, int], dict[str, Any]]] = {
     "launch": _launch,
+    "parallel": _parallel,
     "recording": _recording,
     "ring": _ring,
 }
@@ -56,7 +63,7 @@ def _text(result: dict[str, Any]) -> str:
     lines = []
     for name, value in result.items():
         if name != "rows":
-            lines.append(f"{name}: {value:.4g}" if isinstance(value, float) else f"{name}: {value}")
+            lines.append(f"{name}: {_shown(value)}")
             continue
         lines.append(f"{'way':<18} {'cold s':>8} {'warm s':>8} {'memory MB':>10} {'warm / ours':>12}")
         for row in value:
@@ -67,3 +74,9 @@ def _text(result: dict[str, Any]) -> str:
             numbers = f"{row['cold']:8.3f} {row['median']:8.4f} {row['memory'] / 1e6:10.0f} {ratio:12.2f}"
             lines.append(f"{row['name']:<18} {numbers}")
     return "\n".join(lines)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return "; ".join(f"{key} {_shown(part)}" for key, part in value.items())
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
