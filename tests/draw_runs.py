@@ -152,3 +152,35 @@ def exchanged(ranks: int, positions: int = 0, heads: int = 0) -> tuple[list, lis
     sizes = (positions or 2 * ranks + 1, heads or ranks)
     ids = np.stack(np.meshgrid(*map(np.arange, sizes), indexing="ij"), -1)[None]
     return np.array_split(ids, ranks, axis=1), np.array_split(ids, ranks, axis=2)
+
+
+def paired(ranks: int) -> tuple:
+    """X, A by columns, the middle, B by rows and the partial sums: arrays by rank, unevenly cut."""
+    x, inner = np.zeros((2, 3, 4)), 3 * ranks - 1
+    a = np.array_split(np.zeros((4, inner)), ranks, axis=1)
+    b = np.array_split(np.zeros((inner, 5)), ranks, axis=0)
+    middle = [x @ one for one in a]
+    return x, a, middle, b, [z @ one for z, one in zip(middle, b, strict=True)]
+
+
+def handed_over(ranks: int) -> list:
+    """The stages of a block between sequence and tensor shards."""
+    whole = [7 * ranks] * ranks
+    norm, heads = ("norm", "sequence", [7] * ranks), ("attention", "heads", [2] * ranks)
+    return [("input", "", whole), norm, "all-gather", heads, ("output", "sum", whole), "reduce-scatter", norm]
+
+
+def pass_run(ranks: int = 4, nbytes: int = 4096, lengths: bool = False) -> Run:
+    """Keys and values go round: p-1 times two messages to the right, waited for together."""
+    events, counts = [], [0] * ranks
+    sizes = [(8,)] * (ranks - 1) * lengths + [(nbytes, nbytes)] * (ranks - 1)
+    for step, messages in enumerate(sizes):
+        for rank in range(ranks):
+            right, left = (rank + 1) % ranks, (rank - 1) % ranks
+            span = {"end": (2 * step + 1) * MS, "asynchronous": True}
+            for size in messages:
+                for op, peer, way in (("isend", right, "sends"), ("irecv", left, "receives")):
+                    more = {"peer": peer, way: ((peer, size),), **span}
+                    events.append(event(rank, counts[rank], op, ranks, size, 2 * step * MS, **more))
+                    counts[rank] += 1
+    return run_of(events, ranks)

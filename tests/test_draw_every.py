@@ -2,6 +2,7 @@
 
 import draw_runs as made
 import matplotlib.pyplot as plt
+import numpy as np
 import pytest
 from draw_marks import arrows, fills, no_warning, texts  # noqa: F401 - the fixture works by being here
 from matplotlib.axes import Axes
@@ -14,6 +15,12 @@ from mindlab.draw.picture import Picture, canvas
 POINTS = [(2**k, 1e-4 + 2**k * 1e-9, 2e-4 + 2**k * 1e-9, 0.5e-4 + 2**k * 1e-9) for k in range(6, 25, 2)]
 
 CASES = {
+    "pair": lambda run, **k: draw.pair(*made.paired(run.ranks), **k),
+    "ring": lambda run, **k: draw.ring(made.pass_run(run.ranks), circles=run.ranks < 9, **k),
+    "mask": lambda run, **k: draw.mask(np.array_split(np.arange(40), run.ranks), **k),
+    "stages": lambda run, **k: draw.stages(made.handed_over(run.ranks), **k),
+    "held": lambda run, **k: draw.held({"a": [{"weights": 4096, "KV": 512}] * run.ranks}, **k),
+    "error": lambda run, **k: draw.error(np.zeros((run.ranks, 5)), np.ones((run.ranks, 5)), **k),
     "matmul": lambda run, **k: draw.matmul(*made.cut_product(run.ranks), **k),
     "layout": lambda run, **k: draw.layout(*made.exchanged(run.ranks), **k),
     "shards": lambda run, **k: draw.shards([[f"x{r}"] for r in range(run.ranks)], **k),

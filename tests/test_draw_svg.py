@@ -15,6 +15,12 @@ DRAWN = {
     "timeline": lambda: draw.timeline(made.ring_run(3)),
     "curve": lambda: draw.curve([(8, 1e-5), (8192, 2e-5)], (1e-5, 1e-9)),
     "matmul": lambda: draw.matmul(*made.cut_product(3)),
+    "pair": lambda: draw.pair(*made.paired(3)),
+    "ring": lambda: draw.ring(made.pass_run(3), circles=True),
+    "mask": lambda: draw.mask({"a&b": [[0, 3], [1, 2]]}),
+    "stages": lambda: draw.stages(made.handed_over(3)),
+    "held": lambda: draw.held({"<one>": [{"weights": 4096}], "two": [{"weights": 2048}] * 2}),
+    "error": lambda: draw.error([[1.0, 2.0]], [[1.0, 1.5]]),
     "layout": lambda: draw.layout(*made.exchanged(3)),
 }
 

@@ -3,7 +3,13 @@
     ml.draw.shards(before, after)   who holds what, before and after
     ml.draw.layout(before, after)   which rank holds which positions of which heads, and who sent them
     ml.draw.matmul(x, w, y)         Y = X W, whole or cut by columns or by rows
+    ml.draw.pair(x, a, z, b, y)     two products, the first cut by columns and the second by rows
+    ml.draw.stages(stages)          what each rank holds from stage to stage of a layer
+    ml.draw.mask(positions)         which query sees which key, who computes it, and how much that is
+    ml.draw.held(cases)             bytes that each rank holds, by kind
+    ml.draw.error(got, want)        where a result is wrong, and by how much
     ml.draw.moves(run)              who sends to whom, round by round
+    ml.draw.ring(run)               whose block each rank holds, step by step
     ml.draw.traffic(run)            bytes from rank to rank: counted beside on the wire
     ml.draw.timeline(run)           who was in which call, when
     ml.draw.curve(calibration)      time against message size
@@ -30,10 +36,16 @@ _HOMES = {
     "layout": "mindlab.draw.exchange",
     "matmul": "mindlab.draw.products",
     "moves": "mindlab.draw.arrows",
+    "ring": "mindlab.draw.circulation",
     "traffic": "mindlab.draw.matrix",
     "timeline": "mindlab.draw.lanes",
     "curve": "mindlab.draw.loglog",
     "curves": "mindlab.draw.contest",
+    "error": "mindlab.draw.heat",
+    "held": "mindlab.draw.holdings",
+    "mask": "mindlab.draw.causal",
+    "pair": "mindlab.draw.paired",
+    "stages": "mindlab.draw.handover",
     "play": "mindlab.draw.player",
     "explore": "mindlab.draw.explorer",
     "Piece": "mindlab.draw.pieces",
@@ -42,12 +54,18 @@ _HOMES = {
 
 if TYPE_CHECKING:
     from mindlab.draw.arrows import moves as moves
+    from mindlab.draw.causal import mask as mask
+    from mindlab.draw.circulation import ring as ring
     from mindlab.draw.contest import curves as curves
     from mindlab.draw.exchange import layout as layout
     from mindlab.draw.explorer import explore as explore
+    from mindlab.draw.handover import stages as stages
+    from mindlab.draw.heat import error as error
+    from mindlab.draw.holdings import held as held
     from mindlab.draw.lanes import timeline as timeline
     from mindlab.draw.loglog import curve as curve
     from mindlab.draw.matrix import traffic as traffic
+    from mindlab.draw.paired import pair as pair
     from mindlab.draw.pieces import Piece as Piece
     from mindlab.draw.player import play as play
     from mindlab.draw.products import matmul as matmul

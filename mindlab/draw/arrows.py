@@ -13,7 +13,7 @@ from matplotlib.patches import Polygon
 from mindlab.draw import captions, labels, style
 from mindlab.draw.board import MARGIN, Board, foot_height, wrap
 from mindlab.draw.picture import describe
-from mindlab.draw.rounds import Joint, Move, Round, as_rounds, in_rounds
+from mindlab.draw.rounds import Joint, Move, Round, as_rounds, bundled, in_rounds
 from mindlab.predict import units
 from mindlab.trace.run import Run
 
@@ -53,12 +53,12 @@ def moves(
     dashed shape around its ranks. Source of the rounds: `rounds.in_rounds`.
     """
     lang = labels.choose(language)
-    rounds = in_rounds(run.events) if isinstance(run, Run) else as_rounds(run)
+    found = in_rounds(run.events) if isinstance(run, Run) else as_rounds(run)
+    rounds = [bundled(one) for one in found]
     ranks = run.ranks if isinstance(run, Run) else _ranks_in(rounds)
     foot = _foot(run, len(rounds) - limit, provenance, lang)
     shown = rounds[:limit]
-    side = 1.95 if ranks <= 4 else 2.6
-    across, width = _across(len(shown), side, alone=ax is None)
+    across, width = _across(len(shown), side := 1.95 if ranks <= 4 else 2.6, alone=ax is None)
     foot = [line for text in foot for line in wrap(text, width - 2 * MARGIN)]
     top = 0.5 if title else 0.15
     down = max(1, math.ceil(len(shown) / across))

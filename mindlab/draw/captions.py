@@ -26,7 +26,8 @@ def names(rounds: Sequence[Round], lang: str = "en") -> list[str]:
 def sizes(one: Round) -> str:
     """How many transfers of which size, and which collectives: "4 × 256 KiB", "all_reduce 1 MiB"."""
     kinds = list(dict.fromkeys((j.op, j.nbytes) for j in one.joint))
-    parts = [f"{len(one.moves)} × {_span(one)}"] if _span(one) else []
+    count = sum(move.messages for move in one.moves)
+    parts = [f"{count} × {_span(one, each=True)}"] if _span(one) else []
     return "; ".join([*parts, *(f"{op} {units.size(n)}" if n else op for op, n in kinds)])
 
 
@@ -43,8 +44,9 @@ def so_far(nbytes: int, lang: str = "en") -> str:
     return f"累计计数 {units.size(nbytes)}。" if lang == "zh" else f"Counted so far: {units.size(nbytes)}."
 
 
-def _span(one: Round) -> str:
-    known = sorted({move.nbytes for move in one.moves if move.nbytes})
+def _span(one: Round, each: bool = False) -> str:
+    """The bytes of a move, or from the least to the most; with `each` those of one message, on average."""
+    known = sorted({move.nbytes / (move.messages if each else 1) for move in one.moves if move.nbytes})
     if not known:
         return ""
     return units.size(known[0]) if len(known) == 1 else f"{units.size(known[0])} to {units.size(known[-1])}"
@@ -55,6 +57,7 @@ def _moves(one: Round, ranks: int, lang: str) -> str:
     span = _span(one)
     if " to " in span:
         span = span.replace(" to ", " 至 ") if lang == "zh" else f"between {span.replace(' to ', ' and ')}"
+    span += _in_messages(one, lang)
     if step:
         return _by_step(step, ranks, span, lang)
     if fan := _fan(one, ranks, lang):
@@ -65,6 +68,14 @@ def _moves(one: Round, ranks: int, lang: str) -> str:
     if lang == "zh":
         return f"{len(one.moves)} 次传输，每次 {span}：{pairs} 等"
     return f"{len(one.moves)} transfers of {span}: {pairs} and others"
+
+
+def _in_messages(one: Round, lang: str) -> str:
+    """" in 2 messages" where every move stands for as many, and for more than one."""
+    counts = {move.messages for move in one.moves}
+    if counts == {1} or len(counts) > 1:
+        return ""
+    return f"（分 {counts.pop()} 条消息）" if lang == "zh" else f" in {counts.pop()} messages"
 
 
 def _by_step(step: int, ranks: int, span: str, lang: str) -> str:

@@ -79,7 +79,18 @@ def layout(
     board = Board(ax, width, height, lang)
     if title:
         board.title(title)
-    left, right = MARGIN + _LEFT, width - MARGIN - _SIDE - 0.05
+    _draw_both(board, grids, names, (top, tall), lang)
+    board.foot(foot)
+    describe(board.ax, _alt(grids, title, line))
+    return board.ax
+
+
+def _draw_both(
+    board: Board, grids: tuple[Held, Held], names: tuple[str, str], place: tuple[float, float], lang: str
+) -> None:
+    """The two grids side by side, each below its name and what its signs mean; an arrow between them."""
+    top, tall = place
+    left, right = MARGIN + _LEFT, board.width - MARGIN - _SIDE - 0.05
     for x, own, name, key in ((left, 0, names[0], "goes_to"), (right, 1, names[1], "came_from")):
         found = list(areas(grids[own], grids[1 - own]))
         _draw_grid(board, found, (x, top + _ABOVE, _SIDE, tall), grids[own].shape, lang)
@@ -87,9 +98,6 @@ def layout(
         board.text(x, top + 0.36, labels.say(key, lang), style.SMALL, ha="left", color=style.FADED)
     middle, across = top + _ABOVE + tall / 2, (left + _SIDE + right - 0.3) / 2
     board.arrow((across - 0.2, middle), (across + 0.2, middle), style.GRID, 5.0, head=9.0)
-    board.foot(foot)
-    describe(board.ax, _alt(grids, title, line))
-    return board.ax
 
 
 def held_by(data: Any) -> Held:

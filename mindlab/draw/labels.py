@@ -61,8 +61,38 @@ _SAY: dict[str, tuple[str, str]] = {
     "head": ("head", "头"),
     "goes_to": ("the sign: to which rank it goes", "标记:将发往的卡"),
     "came_from": ("the sign: from which rank it came", "标记:来自的卡"),
+    "not_followed": ("not drawn: {ops}", "未绘制:{ops}"),
+    "small_messages": ("messages of {size} or less", "不超过 {size} 的消息"),
+    "sum_of": ("added up", "相加"),
+    "key_position": ("position of the key", "键的位置"),
+    "query_position": ("position of the query", "查询的位置"),
+    "visible_pairs": ("visible pairs", "可见对数"),
+    "balance": ("largest / mean = {ratio}", "最大 / 平均 = {ratio}"),
+    "axes_of_stage": ("down: the sequence; across: heads or features", "纵向:序列;横向:头或特征"),
+    "held_whole": ("whole on every rank", "各卡都有完整一份"),
+    "held_terms": ("a term on every rank", "各卡一份部分和"),
+    "cut_sequence": ("cut along the sequence", "沿序列切分"),
+    "cut_along": ("cut along {dim}", "沿{dim}切分"),
+    "error": ("error", "误差"),
+    "reference": ("the right values", "正确值"),
+    "largest": ("largest: {value}", "最大:{value}"),
+    "not_finite": ("not finite: {count}", "非有限值:{count}"),
     "nothing": ("no transfer was recorded", "没有记录到传输"),
 }
+
+
+_TERMS = {
+    "heads": "头",
+    "hidden": "隐藏维",
+    "feature": "特征",
+    "features": "特征",
+    "position": "位置",
+    "weights": "权重",
+    "activations": "激活",
+    "buffers": "缓冲区",
+    "KV": "KV",
+}
+"""Words that a caller may give and that a Chinese picture translates."""
 
 
 def choose(language: str | None = None) -> str:
@@ -76,6 +106,11 @@ def choose(language: str | None = None) -> str:
 def say(key: str, language: str, **values: object) -> str:
     """One phrase in a language, its {names} filled in."""
     return _SAY[key][language == "zh"].format(**values)
+
+
+def term(word: str, language: str) -> str:
+    """A word of the caller's, translated where it is known."""
+    return _TERMS.get(word, word) if language == "zh" else word
 
 
 def cjk_font() -> str:

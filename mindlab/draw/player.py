@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from mindlab.draw import captions, cjk, labels, page, style
 from mindlab.draw.board import wrap
 from mindlab.draw.frames import FONTS, Stage, frame, text
-from mindlab.draw.rounds import Move, Round, as_rounds, fold, in_rounds
+from mindlab.draw.rounds import Move, Round, as_rounds, bundled, fold, in_rounds
 from mindlab.trace.run import Run
 
 _STRIP_WIDTH = 800
@@ -110,7 +110,8 @@ def play(
         line = labels.say("by_hand", lang)
     line = line if provenance is None else provenance
     name = title or (run.name.replace("_", " ") if isinstance(run, Run) and run.name else "run")
-    return Player(frames_of(fold(rounds, limit), ranks, lang), name, line, lang)
+    shown = [bundled(one) for one in fold(rounds, limit)]
+    return Player(frames_of(shown, ranks, lang), name, line, lang)
 
 
 def frames_of(rounds: Sequence[Round], ranks: int, lang: str = "en") -> list[Frame]:

@@ -122,7 +122,7 @@ def _by_columns(x: Shape, ws: list[Shape], ys: list[Shape]) -> Product:
     named = _named(x, whole_w, whole_y)
     cut = (named[0], _cut(named[1], across=widths), _cut(named[2], across=widths))
     each = [
-        (Sheet("X", x), Sheet(f"W{_low(r)}", w, rank=r), Sheet(f"Y{_low(r)}", y, rank=r))
+        (Sheet("X", x), Sheet(f"W{subscript(r)}", w, rank=r), Sheet(f"Y{subscript(r)}", y, rank=r))
         for r, (w, y) in enumerate(zip(ws, ys, strict=True))
     ]
     return Product(cut, tuple(each))
@@ -137,14 +137,14 @@ def _by_rows(xs: list[Shape], ws: list[Shape], ys: list[Shape]) -> Product:
     total = Sheet("Y", ys[0], sources=tuple(range(len(ws))), letters=named[2].letters)
     cut = (_cut(named[0], across=heights), _cut(named[1], down=heights), total)
     each = [
-        tuple(Sheet(f"{n}{_low(r)}", s, rank=r) for n, s in zip("XWY", shapes, strict=True))
+        tuple(Sheet(f"{n}{subscript(r)}", s, rank=r) for n, s in zip("XWY", shapes, strict=True))
         for r, shapes in enumerate(zip(xs, ws, ys, strict=True))
     ]
     return Product(cut, tuple((a, b, c) for a, b, c in each), summed=True)
 
 
 def _named(x: Shape, w: Shape, y: Shape) -> tuple[Sheet, Sheet, Sheet]:
-    lead = {2: "s, ", 3: "b, s, "}.get(len(x), "…, ")
+    lead = leading(x)
     letters = (f"({lead}h)", "(h, h')", f"({lead}h')")
     first, second, third = (
         Sheet(name, shape, letters=said) for name, shape, said in zip("XWY", (x, w, y), letters, strict=True)
@@ -156,7 +156,12 @@ def _cut(sheet: Sheet, across: Sequence[int] = (), down: Sequence[int] = ()) -> 
     return Sheet(sheet.name, sheet.shape, parts(across), parts(down), letters=sheet.letters)
 
 
-def _low(rank: int) -> str:
+def leading(shape: Shape) -> str:
+    """The names of all dims but the last, each with its comma."""
+    return {2: "s, ", 3: "b, s, "}.get(len(shape), "…, ")
+
+
+def subscript(rank: int) -> str:
     """The rank as a subscript."""
     return str(rank).translate(str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉"))
 

@@ -23,6 +23,8 @@ class Move:
     target: int
     nbytes: int = 0
     name: str = ""
+    messages: int = 1
+    """How many messages of a round it stands for (see `bundled`)."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,22 @@ def fold(rounds: Sequence[Round], limit: int) -> list[Round]:
         return list(rounds)
     cuts = [round(i * len(rounds) / limit) for i in range(limit + 1)]
     return [_merge(rounds[a:b]) for a, b in pairwise(cuts)]
+
+
+def bundled(one: Round) -> Round:
+    """The round with all messages of a pair of ranks as one move: keys and values, say, on one arrow."""
+    pairs: dict[tuple[int, int], list[Move]] = defaultdict(list)
+    for move in one.moves:
+        pairs[move.source, move.target].append(move)
+    if len(pairs) == len(one.moves):
+        return one
+    return replace(one, moves=tuple(_together(moves) for _, moves in sorted(pairs.items())))
+
+
+def _together(moves: Sequence[Move]) -> Move:
+    name = " ".join(dict.fromkeys(move.name for move in moves if move.name))
+    total, messages = sum(move.nbytes for move in moves), sum(move.messages for move in moves)
+    return replace(moves[0], nbytes=total, name=name, messages=messages)
 
 
 def matched(events: Iterable[Event]) -> list[tuple[Event, Event | None]]:
