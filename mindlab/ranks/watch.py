@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from mindlab.errors import MindlabError
 from mindlab.ranks import ending, interrupts
 from mindlab.ranks.channel import Closed
-from mindlab.ranks.job import Job, Outcome
+from mindlab.ranks.job import Failure, Job, Outcome
 from mindlab.ranks.output import Progress
 from mindlab.trace.matching import Fault, find_fault, where
 
@@ -130,7 +130,8 @@ class Watch:
         if now - self._when(rank) >= patience or self._all_heard():
             failure = failures[rank].failure
             assert failure is not None
-            raise ending.failed(rank, failure, self._standing(but=rank), self.cells)
+            first = min(other for other in failures if _same(failures[other].failure, failure))
+            raise ending.failed(first, failure, self._standing(but=first), self.cells)
 
     def _death(self, rank: int, status: int) -> Exception:
         """A rank's death, or what led to it: a message longer than its buffer makes gloo abort."""
@@ -185,3 +186,8 @@ class Watch:
 
     def _all_heard(self) -> bool:
         return len(self.outcomes_by_rank.keys() | self.exits.keys()) == self.pool.ranks
+
+
+def _same(one: Failure | None, other: Failure) -> bool:
+    """Whether two ranks raised the same: then luck with times shall not choose whose error is told."""
+    return one is not None and (one.kind, one.message) == (other.kind, other.message)

@@ -18,7 +18,7 @@ from mindlab.predict.quantity import Quantity
 from mindlab.teach import panel, registry, values
 from mindlab.teach.attempt import TIMEOUT, Attempt, Ending, attempt, usable_backend
 from mindlab.teach.grade import Grade, grade
-from mindlab.teach.hints import source_of
+from mindlab.teach.hints import plain_code, source_of
 from mindlab.teach.journal import journal
 from mindlab.teach.lesson import Case
 from mindlab.teach.reading import unanswered
@@ -117,9 +117,10 @@ class CaseFile:
         path = inspect.getsourcefile(self.case.program) or ""
 
         def line(found: re.Match[str]) -> str:
-            return linecache.getline(path, int(found[1])).strip() or found[0]
+            return plain_code(linecache.getline(path, int(found[1])).strip()) or found[0]
 
-        return re.sub(re.escape(Path(path).name) + r", line (\d+)", line, detail)
+        name = re.escape(Path(path).name)
+        return re.sub(rf"{name}, line (\d+)(?:, in \w+\n.*)?", line, detail)
 
     def cause(self, choice: str | Any = None) -> Causes:
         """The causes to choose from; with a letter ("b"), whether that is the one, and why.

@@ -88,9 +88,14 @@ def solution(name: str) -> Solution:
 
 def source_of(fn: Callable[..., Any]) -> str:
     """The function as a learner would write it in a cell: without annotations."""
-    text = textwrap.dedent(inspect.getsource(fn))
+    text = plain_code(textwrap.dedent(inspect.getsource(fn)))
     lines = [_bare(line) if line.lstrip().startswith("def ") else line for line in text.rstrip().splitlines()]
     return "\n".join(lines)
+
+
+def plain_code(text: str) -> str:
+    """Code without the remarks that only a checker of types or of style reads."""
+    return re.sub(r"[ \t]*# (?:type: ignore|noqa)[^\n]*", "", text)
 
 
 def _bare(head: str) -> str:
