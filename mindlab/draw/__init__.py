@@ -11,7 +11,8 @@
     ml.draw.moves(run)              who sends to whom, round by round
     ml.draw.ring(run)               whose block each rank holds, step by step
     ml.draw.traffic(run)            bytes from rank to rank: counted beside on the wire
-    ml.draw.timeline(run)           who was in which call, when
+    ml.draw.timeline(run)           who was in which call, when; or when, on another machine (ml.replay)
+    ml.draw.topology(topology)      cards, links and their rates
     ml.draw.curve(calibration)      time against message size
     ml.draw.curves(rows)            modelled times of several algorithms, and which is quickest
     ml.draw.play(run)               a run, step by step
@@ -39,6 +40,7 @@ _HOMES = {
     "ring": "mindlab.draw.circulation",
     "traffic": "mindlab.draw.matrix",
     "timeline": "mindlab.draw.lanes",
+    "topology": "mindlab.draw.machine",
     "curve": "mindlab.draw.loglog",
     "curves": "mindlab.draw.contest",
     "error": "mindlab.draw.heat",
@@ -64,6 +66,7 @@ if TYPE_CHECKING:
     from mindlab.draw.holdings import held as held
     from mindlab.draw.lanes import timeline as timeline
     from mindlab.draw.loglog import curve as curve
+    from mindlab.draw.machine import topology as topology
     from mindlab.draw.matrix import traffic as traffic
     from mindlab.draw.paired import pair as pair
     from mindlab.draw.pieces import Piece as Piece

@@ -12,8 +12,10 @@ from matplotlib.patches import Patch, Rectangle
 
 from mindlab.draw import labels, style
 from mindlab.draw.board import wrap
+from mindlab.draw.modelled import replayed
 from mindlab.draw.picture import canvas, describe
 from mindlab.draw.rounds import matched
+from mindlab.planning.timeline import Timeline
 from mindlab.predict import units
 from mindlab.trace.events import Event
 from mindlab.trace.run import Run
@@ -48,14 +50,22 @@ class Bar:
 
 
 def timeline(
-    run: Run, ax: Axes | None = None, *, title: str = "", limit: int = 400, language: str | None = None
+    run: Run | Timeline,
+    ax: Axes | None = None,
+    *,
+    title: str = "",
+    limit: int = 400,
+    language: str | None = None,
 ) -> Axes:
     """The Axes with one row a rank and one bar a call, in ms since the experiment began.
 
     A send and a collective have their rank's colour, a receive that of the rank that it came from. Calls that
     went on at the same time are stacked. Only the `limit` longest are drawn, and the figure says so. Messages
-    get arrows where there are at most 60. Times that a model made are drawn as empty, dashed bars.
+    get arrows where there are at most 60. Times that a model made are drawn as empty, dashed bars; what
+    `ml.replay` gives is drawn as in `modelled`: computing, waiting, and bytes under way.
     """
+    if isinstance(run, Timeline):
+        return replayed(run, ax, title=title, limit=limit, language=language)
     lang = labels.choose(language)
     cjk = labels.cjk_font() if lang == "zh" else ""
     if ax is None:

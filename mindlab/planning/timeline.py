@@ -151,7 +151,7 @@ def replay(
 
         >>> run = ml.launch(lambda: dist.all_reduce(torch.ones(2**20)), ranks=4)
         >>> ml.replay(run, "atlas-a2").seconds
-        replay: 344.7 µs (0.000344686 s)
+        replay: 344.7 µs (0.000344695 s)
 
     Raises ValueError for ranks, cards or factors that do not fit; MindlabError for a run that is not whole,
     an unknown collective, or a number that the topology does not know.

@@ -1,0 +1,164 @@
+"""A program on another machine, as a model has it: computing, waiting, and bytes under way, a row a rank."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.patches import Patch, Rectangle
+
+from mindlab.draw import labels, style
+from mindlab.draw.board import wrap
+from mindlab.draw.picture import canvas, describe
+from mindlab.planning.timeline import Span, Timeline
+from mindlab.predict import units
+
+_SAY = {
+    "compute": ("computing", "计算"),
+    "wait": ("waiting", "等待"),
+    "send": ("sending", "发送中"),
+    "recv": ("receiving", "接收中"),
+    "collective": ("collective", "集合通信"),
+    "time": ("time in {unit} (modelled)", "时间({unit},模型推算)"),
+    "longest": ("the {shown} longest of {total} pieces", "仅显示 {total} 段中最长的 {shown} 段"),
+    "foot": ("{line} · nothing timed", "模型推算,并非计时 · {line}"),
+}
+# Where a kind of span stands in the row of its rank: top and height, from -0.42 to 0.42.
+_PLACES = {
+    "compute": (-0.42, 0.46),
+    "wait": (-0.42, 0.46),
+    "send": (0.08, 0.16),
+    "recv": (0.26, 0.16),
+    "collective": (0.08, 0.34),
+}
+_HATCHES = {"compute": "", "wait": "xx", "send": "", "recv": "....", "collective": ""}
+_TINT = 0.45
+"""How much of a rank's colour is in the bar of its modelled work: a timed bar has all of it."""
+
+
+def replayed(
+    timeline: Timeline,
+    ax: Axes | None = None,
+    *,
+    title: str = "",
+    limit: int = 2000,
+    language: str | None = None,
+) -> Axes:
+    """The Axes of a Timeline: above, what the rank does; below, its bytes that are under way meanwhile.
+
+    Everything is outlined by dashes, for nothing was timed. Work has a pale tint of the rank's colour,
+    waiting is crossed out, a message is empty and has the colour of the rank that it comes from as its edge.
+    Raises ValueError for a Timeline without rows (moves that were never run).
+    """
+    if not timeline.rows:
+        raise ValueError(
+            "this Timeline has no rows: the ranks did nothing, or moves were simulated and not a run replayed"
+        )
+    lang = labels.choose(language)
+    cjk = labels.cjk_font() if lang == "zh" else ""
+    ranks = timeline.ranks
+    if ax is None:
+        ax = canvas(style.FULL_WIDTH, 1.5 + max(2, ranks) * (0.62 if ranks <= 8 else 0.46), cjk)
+    rows = sorted(timeline.rows, key=lambda row: row.start - row.end)[:limit]
+    scale, unit = _unit(float(timeline.seconds))
+    with style.look(cjk):
+        for rank in range(ranks):
+            ax.axhspan(rank - 0.47, rank + 0.47, color=style.EMPTY, zorder=0, lw=0)
+        for row in rows:
+            _draw_span(ax, row, scale, float(timeline.seconds))
+        _set_axes(ax, timeline, (scale, unit), lang)
+        foot = [_say("foot", lang, line=timeline.provenance)]
+        if len(rows) < len(timeline.rows):
+            foot.insert(0, _say("longest", lang, shown=len(rows), total=len(timeline.rows)))
+        _draw_around(ax, rows, title, foot, lang)
+    describe(ax, _alt(timeline, title, foot))
+    return ax
+
+
+def _draw_span(ax: Axes, row: Span, scale: float, whole: float) -> None:
+    top, height = _PLACES[row.kind]
+    share = (row.end - row.start) / whole
+    owner = row.peer if row.kind == "recv" and row.peer is not None else row.rank
+    under_way = row.kind in ("send", "recv", "collective")
+    patch = Rectangle(
+        (row.start * scale, row.rank + top),
+        (row.end - row.start) * scale,
+        height,
+        facecolor=_tint(row.rank) if row.kind == "compute" else style.PAPER,
+        edgecolor=style.colour(owner) if under_way else style.INK if row.kind == "compute" else style.LINE,
+        linestyle=(0, (4, 2)),
+        hatch=(_HATCHES[row.kind] + (style.hatch(row.rank) if row.kind == "compute" else "")) or None,
+        lw=(1.4 if under_way else 0.8) if share > 0.004 else 0.3,
+        zorder=2,
+    )
+    ax.add_patch(patch)
+    if row.kind in ("compute", "collective") and share > 0.012 * (len(row.what) + 1):
+        middle = (row.start + row.end) / 2 * scale, row.rank + top + height / 2
+        ground = style.PAPER if row.kind == "collective" else _tint(row.rank)
+        box = {"boxstyle": "round,pad=0.15", "facecolor": ground, "edgecolor": "none"}
+        look: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": style.TINY, "color": style.INK}
+        ax.text(*middle, row.what, zorder=3, bbox=box, **look)
+
+
+def _tint(rank: int) -> str:
+    """A rank's colour, thinned with paper."""
+    fill = style.colour(rank)
+    parts = (int(fill[i : i + 2], 16) for i in (1, 3, 5))
+    return "#" + "".join(f"{round(255 - _TINT * (255 - part)):02x}" for part in parts)
+
+
+def _unit(seconds: float) -> tuple[float, str]:
+    return next((pair for pair in ((1.0, "s"), (1e3, "ms")) if seconds * pair[0] >= 2), (1e6, "µs"))
+
+
+def _set_axes(ax: Axes, timeline: Timeline, unit: tuple[float, str], lang: str) -> None:
+    last, ranks = float(timeline.seconds) * unit[0], timeline.ranks
+    ax.set_xlim(-0.01 * last, 1.02 * last)
+    ax.set_ylim(ranks - 0.5, -0.5)
+    ax.set_yticks(range(ranks), [f"{labels.say('rank', lang)} {rank}" for rank in range(ranks)])
+    for rank, label in enumerate(ax.get_yticklabels()):
+        fill = style.colour(rank)
+        label.set_color(style.ink_on(fill))
+        label.set_bbox({"boxstyle": "round,pad=0.25", "facecolor": fill, "edgecolor": style.INK, "lw": 0.6})
+    ax.tick_params(axis="y", length=0, pad=8)
+    ax.set_xlabel(_say("time", lang, unit=unit[1]), loc="left")
+    ax.grid(axis="x", color=style.GRID, lw=0.6, zorder=1)
+    ax.set_axisbelow(True)
+    ax.spines["left"].set_visible(False)
+
+
+def _draw_around(ax: Axes, rows: Sequence[Span], title: str, foot: Sequence[str], lang: str) -> None:
+    """The title, the legend of the kinds that are there, and the lines of provenance."""
+    if title:
+        ax.set_title(title, loc="left", fontweight=style.bold(lang == "zh"))
+    dashes: dict[str, Any] = {"edgecolor": style.INK, "linestyle": (0, (3, 1.5)), "lw": 0.9}
+    handles = [
+        Patch(
+            facecolor=style.GRID if kind == "compute" else style.PAPER,
+            hatch=_HATCHES[kind] or None,
+            label=_say(kind, lang),
+            **dashes,
+        )
+        for kind in _PLACES
+        if any(row.kind == kind for row in rows)
+    ]
+    where: dict[str, Any] = {"loc": "upper right", "bbox_to_anchor": (1.0, -0.02), "ncols": len(handles)}
+    where |= {"borderaxespad": 1.6, "columnspacing": 1.2, "handletextpad": 0.5}
+    ax.legend(handles=handles, **where, frameon=False, fontsize=style.SMALL)
+    text = "\n".join(line for one in foot for line in wrap(one, style.FULL_WIDTH - 1.4))
+    drop: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points", "va": "top"}
+    ax.annotate(text, (0, 0), (-30, -42), **drop, fontsize=style.SMALL, color=style.FADED)
+
+
+def _say(key: str, lang: str, **values: object) -> str:
+    return _SAY[key][lang == "zh"].format(**values)
+
+
+def _alt(timeline: Timeline, title: str, foot: Sequence[str]) -> str:
+    parts = [title or f"Timeline of {timeline.ranks} ranks on {timeline.topology.name}, by a model"]
+    parts.append(f"whole time {units.duration(float(timeline.seconds))}")
+    for rank in range(timeline.ranks):
+        computing, waiting = (float(values[rank]) for values in (timeline.computing, timeline.exposed))
+        parts.append(f"rank {rank}: computing {units.duration(computing)}, waiting {units.duration(waiting)}")
+    return ". ".join([*parts, *foot]) + "."
