@@ -55,7 +55,7 @@ def activation_terms(
     >>> activation_terms(1, 64, 32, 4, ranks=2)["gelu_input"].value
     8192
     """
-    check_whole(1, batch=batch, ranks=ranks, itemsize=itemsize)
+    check_whole(1, batch=batch, hidden=hidden, heads=heads, ranks=ranks, itemsize=itemsize)
     kv_heads = heads if kv_heads is None else kv_heads
     inner = 4 * hidden if inner is None else inner
     check_whole(1, inner=inner)

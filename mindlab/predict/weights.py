@@ -50,6 +50,7 @@ def mlp_weights(hidden: int, inner: int, ranks: int = 1, *, itemsize: int, bias:
     >>> mlp_weights(6, 24, 4, itemsize=2, bias=False).value
     144
     """
+    check_whole(1, hidden=hidden, inner=inner)
     up = column_weights(hidden, inner, ranks, itemsize=itemsize, bias=bias)
     down = row_weights(inner, hidden, ranks, itemsize=itemsize, bias=bias)
     formula = r"\left(2\,h\,\frac{i}{p} + \frac{i}{p} + h\right)e"
@@ -64,6 +65,7 @@ def gated_mlp_weights(
     >>> gated_mlp_weights(6, 24, 4, itemsize=2).value
     216
     """
+    check_whole(1, hidden=hidden, inner=inner)
     up = column_weights(hidden, inner, ranks, itemsize=itemsize, bias=bias)
     down = row_weights(inner, hidden, ranks, itemsize=itemsize, bias=bias)
     formula = r"\left(3\,h\,\frac{i}{p} + 2\,\frac{i}{p} + h\right)e"
@@ -127,6 +129,7 @@ def block_weights(
     1.0045
     """
     check_whole(0, norm_vectors=norm_vectors)
+    check_whole(1, hidden=hidden)
     inner = 4 * hidden if inner is None else inner
     attention = attention_weights(
         hidden, heads, ranks, itemsize=itemsize, kv_heads=kv_heads, head_dim=head_dim, bias=bias
@@ -144,6 +147,7 @@ def vocabulary_weights(vocabulary: int, hidden: int, ranks: int = 1, *, itemsize
     >>> vocabulary_weights(10, 4, 4, itemsize=2).per_rank
     (24, 24, 16, 16)
     """
+    check_whole(1, vocabulary=vocabulary, hidden=hidden)
     weights = column_weights(hidden, vocabulary, ranks, itemsize=itemsize, bias=False)
     return replace(weights, name="vocabulary_weights", formula=r"\frac{V}{p}\,h\,e")
 
