@@ -1,4 +1,4 @@
-"""Attention with its log-sum-exp: every kernel against every score written out, and what kernels get wrong."""
+"""Attention with its log-sum-exp: each kernel against all scores written out, and what kernels get wrong."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_the_fused_kernel_is_used_where_it_is_right() -> None:
 
 
 def test_plain_where_the_fused_kernel_would_be_wrong() -> None:
-    """Would catch a gradient that is lost, and value heads of another width given to a kernel that refuses."""
+    """Would catch a gradient that is lost, and value heads of a width that the kernel refuses."""
     q, k, v = qkv(3, 5)
     assert kernels.choose_kernel(q.requires_grad_(), k, v) is kernels.plain
     with torch.no_grad():
@@ -91,20 +91,22 @@ def test_gradients_through_output_and_lse() -> None:
 
 
 def test_the_last_query_of_a_decode_sees_every_key() -> None:
-    """Would catch torch's own alignment, under which one query beside a long cache sees its first key only."""
+    """Would catch torch's own alignment, by which one query beside a long cache sees its first key only."""
     q, k, v = qkv(1, 9)
     assert torch.equal(attention_with_lse(q, k, v, causal=True)[0], attention_with_lse(q, k, v)[0])
 
 
 def test_masked_rows_of_the_fused_kernel_would_poison_a_merge() -> None:
-    """Shows why masked rows never reach torch's kernel: its LSE is 0 there. Ours is -inf, and merges right."""
+    """Shows why masked rows never reach torch's kernel: its LSE is 0 there. With -inf the merge is right."""
     q, k, v = qkv(64, 64, batch=1, dim=32)
     seen = torch.arange(64)[:, None] >= 32  # the first half of the queries does not see the first keys
     mask = torch.zeros(64, 32).masked_fill(~seen.expand(64, 32), NOTHING)
     kernel = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
     halves = [x.transpose(1, 2) for x in (q, k[:, :32], v[:, :32])]
     out, lse = kernel(*halves, 0.0, False, attn_mask=mask)
-    assert torch.equal(lse[:, :, :32], torch.zeros_like(lse[:, :, :32])), "torch mended it: say so in the lesson"
+    assert torch.equal(lse[:, :, :32], torch.zeros_like(lse[:, :, :32])), (
+        "torch mended it: say so in the lesson"
+    )
     last = attention_with_lse(q, k[:, 32:], v[:, 32:])
     right = torch.cat([last[0][:, :32], attention_with_lse(q[:, 32:], k, v)[0]], 1)
     poisoned, _ = merge_lse([out.transpose(1, 2), last[0]], [lse.contiguous(), last[1]])
