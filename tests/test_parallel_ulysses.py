@@ -42,7 +42,7 @@ def test_one_card_on_every_rank(ranks: int, dtype: torch.dtype) -> None:
         right = one_card(*inputs(shape, dtype), causal).tensor_split(ranks, dim=1)
         for rank in range(ranks):
             out = run.values[rank][index]
-            assert out.dtype == dtype and out.is_contiguous(), (shape, causal, rank)
+            assert out.dtype == dtype, (shape, causal, rank)
             assert out.shape == right[rank].shape, (shape, causal, rank)
             error = float((out - right[rank]).abs().max()) if out.numel() else 0.0
             assert error <= CLOSE[dtype], (shape, causal, rank)
@@ -228,7 +228,7 @@ def test_other_refusals() -> None:
         "ranks": r"sizes=\[3\] does not fit: 2 ranks",
         "mine": r"sizes=\[2, 4\] does not fit: 2 ranks, and rank 0 has a shard of 3",
         "sum": r"sizes=\[1, 1\] does not fit: 2 ranks, and a sequence of 3 positions",
-        "heads": r"ranks=2 cannot split 3 heads: choose a divisor of 3 \(1, 3\), or a multiple",
+        "heads": r"ranks=2 cannot split 3 heads .* choose a divisor of 3 \(1, 3\), or a multiple",
     }
     for what, match in words.items():
         with pytest.raises(ml.MindlabError, match=match):

@@ -50,7 +50,9 @@ def attend(
     rank, ranks = dist.get_rank(group), dist.get_world_size(group)
     lengths = lengths or [len(part) for part in torch.arange(shape.length).tensor_split(ranks)]
     shards = [x.split(lengths, dim=1)[rank] for x in inputs(shape, dtype)]
-    return ulysses_attention(*shards, causal=causal, sizes=lengths if given else None, group=group)
+    out = ulysses_attention(*shards, causal=causal, sizes=lengths if given else None, group=group)
+    assert out.is_contiguous()  # asked here: on its way to the test every tensor becomes so
+    return out
 
 
 def sent_by(shape: Shape, ranks: int, element: int = 4) -> list[int]:

@@ -21,7 +21,7 @@ import torch.distributed as dist
 from mindlab.parallel.attention import attention_with_lse, check_attention
 from mindlab.parallel.linear import Group, place
 from mindlab.parallel.shards import agreed_sizes, sequence_sizes
-from mindlab.predict.heads import heads_per_rank
+from mindlab.predict.heads import heads_per_rank, kv_heads_per_rank
 
 
 @torch.no_grad()
@@ -117,16 +117,11 @@ def _by_heads(x: torch.Tensor, ranks: int) -> torch.Tensor:
     neighbours. `expand` repeats without a copy, so that the packing is the only one.
     """
     batch, length, heads, head_dim = x.shape
-    if heads >= ranks and heads % ranks == 0:
-        dealt = x.reshape(batch, length, ranks, heads // ranks, head_dim)
-        return dealt.permute(2, 1, 0, 3, 4).contiguous()
-    if heads and ranks % heads == 0:
-        copies = x.unsqueeze(0).expand(ranks // heads, -1, -1, -1, -1)  # (p/H, B, S_r, H, D)
-        return copies.permute(3, 0, 2, 1, 4).flatten(0, 1).unsqueeze(3).contiguous()
-    raise ValueError(
-        f"ranks={ranks} cannot split {heads} heads: choose a divisor of {heads} ({_divisors(heads)}), "
-        "or a multiple (each head then goes to several ranks)"
-    )
+    mine = kv_heads_per_rank(heads, ranks)
+    if heads >= ranks:
+        return x.reshape(batch, length, ranks, mine, head_dim).permute(2, 1, 0, 3, 4).contiguous()
+    copies = x.unsqueeze(0).expand(ranks // heads, -1, -1, -1, -1)  # (p/H, B, S_r, H, D)
+    return copies.permute(3, 0, 2, 1, 4).flatten(0, 1).unsqueeze(3).contiguous()
 
 
 def _refuse(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, ranks: int) -> None:
@@ -155,7 +150,3 @@ def _summing(sizes: Sequence[int], length: int, ranks: int) -> list[int]:
         f"sizes={list(sizes)} does not fit: {ranks} ranks, and a sequence of {length} positions; give the "
         "length of every rank's shard, by rank"
     )
-
-
-def _divisors(number: int) -> str:
-    return ", ".join(str(p) for p in range(1, number + 1) if number % p == 0)
