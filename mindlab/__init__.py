@@ -113,13 +113,14 @@ def _enter_notebook() -> None:
 
     MINDLAB_PRESTART=0 leaves the second part out; the first launch then takes two seconds longer.
     """
-    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
-    if shell is None or "mindlab.ranks.worker" in sys.modules:
+    from mindlab import notebook
+
+    if notebook.shell() is None or "mindlab.ranks.worker" in sys.modules:
         return
     from mindlab.ranks import magic
 
-    magic.register(shell)
-    if not hasattr(shell, "kernel"):
+    magic.register(notebook.shell())
+    if not notebook.is_kernel():
         return
     if "torch" not in sys.modules:
         # The notebook's process must not touch a card; and torch_npu without CANN breaks `import torch`.

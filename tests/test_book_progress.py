@@ -79,7 +79,7 @@ def test_a_log_has_lines_only() -> None:
 
 def test_the_last_words_name_what_failed_and_why() -> None:
     """Catches a verdict that sends a person back through a thousand lines."""
-    checks = ({"passed": True}, {"passed": None})
+    checks = ({"passed": True}, {"passed": None}, {"passed": None, "verdict": "not answered yet"})
     outcomes = [
         Outcome("01_a", "passed", 2.0, None, checks),
         Outcome("02_b", "died", 1.0, "code cell 3 (`x`): the kernel died\n    and more"),
@@ -87,7 +87,8 @@ def test_the_last_words_name_what_failed_and_why() -> None:
     lines = summary(outcomes, Path("out/report.html")).strip().splitlines()
     assert lines == [
         "died        02_b  code cell 3 (`x`): the kernel died",
-        "1 of 2 chapters passed, 1 did not; checks: 1 passed, 1 not checked; 3 s of computing",
+        "1 of 2 chapters passed, 1 did not; checks: 1 passed, 1 not checked, 1 not answered yet; "
+        "3 s of computing",
         "report: out/report.html",
     ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 
 import mindlab as ml
 from mindlab.teach import mistakes
+from mindlab.trace.measured import Measured
 from mindlab.trace.run import Run
 
 D = 4 * 2**20
@@ -108,15 +110,44 @@ def test_without_a_guess_the_rest_is_shown(value: object, ring: Run) -> None:
     assert shown.state == "open" and shown.comment == "" and "no guess" in repr(shown)
 
 
-def test_an_answer_may_come_later_and_must_be_a_number() -> None:
-    """Would catch a text that is taken for a number, or a first answer that sticks."""
+def test_an_answer_may_come_later() -> None:
+    """Would catch a first answer that sticks."""
     asked = ml.guess("How much?", "MiB")
     assert asked.value is None and asked.answer(3).answer(6).value == 6
-    with pytest.raises(TypeError, match="the guess"):
-        asked.answer("six")
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("six", "'six'"),
+        ("6 MiB", "'6 MiB'"),
+        ([6, 7], "[6, 7]"),
+        (float("nan"), "nan"),
+        (torch.ones(9), "a Tensor|tensor"),
+    ],
+)
+def test_what_is_no_number_is_said_in_the_box(given: object, shown: str) -> None:
+    """Would catch a traceback for a text, or a text that is taken for a number."""
+    asked = ml.guess("How much?", "MiB", given)
+    assert asked.value is None and "is not one number: write it bare" in repr(asked)
+    assert re.search(shown.replace("[", r"\["), asked._repr_html_().replace("&#x27;", "'"))
+    assert asked.reveal(6).state == "open" and "no guess" in repr(asked.reveal(6))
+    assert asked.answer(6).value == 6 and "bare" not in repr(asked)
 
 
 def test_a_time_has_no_formula() -> None:
     """Would catch a guess about a ratio of times, whose right answer is a measurement."""
     shown = ml.guess("How many times longer?", "times", 1024).reveal(20.4)
     assert shown.state == "bad" and shown.comment == "50.2 times the right number."
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_beside_a_time_a_guess_is_neither_right_nor_wrong(told: bool) -> None:
+    """Would catch red or green for a guess of a number that every run times anew."""
+    seconds = Measured(20.4, unit="s", provenance="timed")
+    for guess in (1024, 20.4):
+        asked = ml.guess("How many times longer?", "times", guess)
+        shown = asked.reveal(20.4, timed=True) if told else asked.reveal(seconds)
+        assert shown.state == "open" and "times what was timed" in shown.comment
+        assert shown.rows[0].name == "timed" and "Right" not in repr(shown)
+    assert ml.guess("", "s", 6).reveal(seconds, formula=6, timed=told).state == "good", "a formula judges"

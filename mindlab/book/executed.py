@@ -12,7 +12,7 @@ from mindlab.book.capped import left_out
 from mindlab.book.editions import KERNELSPEC, cell_id
 
 CHECK_MIME = "application/vnd.mindlab.check+json"
-CHECK_KEYS = ("claim", "predicted", "measured", "unit", "provenance", "within", "passed")
+CHECK_KEYS = ("claim", "predicted", "measured", "unit", "provenance", "within", "passed", "verdict")
 SKIPPED = "skip-execution"
 """The tag by which nbclient and papermill leave a cell out."""
 

@@ -6,7 +6,7 @@ import re
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from mindlab.book.report import Report
+from mindlab.book.report import Report, word
 
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -43,7 +43,7 @@ def _suite(chapter: dict[str, Any]) -> ET.Element:
         if row["passed"] is False:
             _failure(case, f"predicted {row['predicted']}, measured {row['measured']} {row['unit'] or ''}")
         elif row["passed"] is None:
-            ET.SubElement(case, "skipped", message="not checked")
+            ET.SubElement(case, "skipped", message=word(row))
     return suite
 
 

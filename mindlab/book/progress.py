@@ -7,6 +7,7 @@ import sys
 import time
 from typing import Any, TextIO
 
+from mindlab.book.report import tally
 from mindlab.book.task import Outcome
 
 _QUIET_SECONDS = 20.0
@@ -86,8 +87,6 @@ def _signs(stream: TextIO) -> str:
 
 
 def _checks(outcome: Outcome) -> str:
-    """ ", 12 checks passed, 1 failed, 2 not checked"."""
-    words = {True: "passed", False: "failed", None: "not checked"}
-    counted = {word: sum(row["passed"] is value for row in outcome.checks) for value, word in words.items()}
-    said = [f"{count} {word}" for word, count in counted.items() if count]
+    """ "; checks: 12 passed, 1 failed, 2 not checked, 1 not answered yet"."""
+    said = [f"{count} {state}" for state, count in tally(outcome.checks).items() if count]
     return f"; checks: {', '.join(said)}" if said else ""

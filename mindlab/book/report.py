@@ -25,7 +25,8 @@ def make(
 
     {"date", "host", "versions": {...}, "backend", "ranks", "chapters": [{"chapter", "language", "edition",
     "status": "passed" or "failed", "seconds", "error": text or None, "checks": [{"claim", "predicted",
-    "measured", "unit", "provenance", "within", "passed": true, false or None (not checked)}]}]}
+    "measured", "unit", "provenance", "within", "passed": true, false or None,
+    "verdict": "passed", "failed", "not checked" or "not answered yet"}]}]}
     """
     chapters = [
         {
@@ -75,11 +76,18 @@ def provenance(report: Report) -> str:
 
 
 def tally(checks: Iterable[dict[str, Any]]) -> dict[str, int]:
-    """How many checks passed, failed, and were not checked."""
-    count = {"passed": 0, "failed": 0, "not checked": 0}
+    """How many checks passed, failed, were not checked, and wait for an answer."""
+    count = dict.fromkeys(("passed", "failed", "not checked", "not answered yet"), 0)
     for row in checks:
-        count["not checked" if row["passed"] is None else "passed" if row["passed"] else "failed"] += 1
+        count[word(row)] += 1
     return count
+
+
+def word(check: dict[str, Any]) -> str:
+    """The verdict of a check in words: "passed", "failed", "not checked" or "not answered yet"."""
+    if check["passed"] is None:
+        return "not answered yet" if check.get("verdict") == "not answered yet" else "not checked"
+    return "passed" if check["passed"] else "failed"
 
 
 def write_text(path: Path, text: str) -> None:

@@ -6,7 +6,7 @@ import html
 from pathlib import Path
 from typing import Any
 
-from mindlab.book.report import Report, provenance, tally
+from mindlab.book.report import Report, provenance, tally, word
 
 _STYLES = [Path(__file__).with_name(name) for name in ("style.css", "cells.css")]
 
@@ -36,16 +36,15 @@ def style() -> str:
     return "".join(path.read_text(encoding="utf-8") for path in _STYLES)
 
 
-def badge(passed: bool | None, *, text: str = "") -> str:
-    """A coloured word that also says it in letters: passed, failed or not checked."""
-    words = {True: ("passed", "passed"), False: ("failed", "failed"), None: ("open", "not checked")}
-    kind, word = words[passed]
-    return f'<span class="badge {kind}">{html.escape(text or word)}</span>'
+def badge(passed: bool | None, *, text: str) -> str:
+    """A coloured word that also says it in letters; grey for what is neither passed nor failed."""
+    kind = {True: "passed", False: "failed", None: "open"}[passed]
+    return f'<span class="badge {kind}">{html.escape(text)}</span>'
 
 
 def counted(checks: list[dict[str, Any]]) -> str:
-    """ "12 passed, 1 failed, 2 not checked", without zeros."""
-    return ", ".join(f"{count} {word}" for word, count in tally(checks).items() if count) or "none"
+    """ "12 passed, 1 failed, 2 not checked, 1 not answered yet", without zeros."""
+    return ", ".join(f"{count} {state}" for state, count in tally(checks).items() if count) or "none"
 
 
 def _verdict(report: Report) -> tuple[str, bool]:
@@ -96,8 +95,8 @@ def _checks(checks: list[dict[str, Any]]) -> str:
         return "<p>No check.</p>"
     rows = "".join(_check(row) for row in checks)
     head = "".join(
-        f"<th{kind}>{word}</th>"
-        for word, kind in (
+        f"<th{kind}>{title}</th>"
+        for title, kind in (
             ("Claim", ""),
             ("Predicted", ' class="number"'),
             ("Measured", ' class="number"'),
@@ -117,7 +116,7 @@ def _check(row: dict[str, Any]) -> str:
     provenance_text = html.escape(str(row.get("provenance") or ""))
     return (
         f'<tr><td style="white-space:normal;color:inherit">{html.escape(str(row["claim"]))}</td>{numbers}'
-        f"<td>{provenance_text}</td><td>{badge(row['passed'])}</td></tr>"
+        f"<td>{provenance_text}</td><td>{badge(row['passed'], text=word(row))}</td></tr>"
     )
 
 

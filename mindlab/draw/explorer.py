@@ -10,11 +10,11 @@ import functools
 import importlib.util
 import inspect
 import os
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from mindlab import notebook
 from mindlab.draw import labels, sliders
 from mindlab.draw.multiples import Tile, multiples
 from mindlab.draw.shown import Shown, shown
@@ -141,7 +141,6 @@ def _title(fn: Callable[..., Any]) -> str:
 
 def _is_live() -> bool:
     """Whether somebody can move a slider: a notebook's kernel with ipywidgets, and no bulk run."""
-    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
-    if os.environ.get("MINDLAB_BULK") or not hasattr(shell, "kernel"):
+    if os.environ.get("MINDLAB_BULK") or not notebook.is_kernel():
         return False
     return importlib.util.find_spec("ipywidgets") is not None

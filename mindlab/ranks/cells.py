@@ -5,7 +5,8 @@ from __future__ import annotations
 import linecache
 import re
 import sys
-from typing import Any
+
+from mindlab import notebook
 
 
 def sources_of(pickled: bytes) -> dict[str, tuple[str, str]]:
@@ -19,8 +20,7 @@ def sources_of(pickled: bytes) -> dict[str, tuple[str, str]]:
 
 def label(name: str) -> str:
     """What a person calls the cell whose file is `name`: "cell 3"."""
-    shell: Any = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
-    count = getattr(getattr(shell, "compile", None), "_filename_map", {}).get(name)
+    count = getattr(getattr(notebook.shell(), "compile", None), "_filename_map", {}).get(name)
     return "cell" if count is None else f"cell {count}"
 
 

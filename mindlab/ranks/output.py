@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from mindlab import notebook
+
 _LINES = 400  # lines of one rank that a cell shows; run.printed keeps more
 _KEPT = 1 << 24  # characters of one rank that run.printed keeps: an endless print must not fill the memory
 _WIDTH = 2000  # characters of one line that a cell shows
@@ -119,7 +121,7 @@ class Progress:
             self._write("")
 
     def _write(self, text: str) -> None:
-        if not _in_kernel():
+        if not notebook.is_kernel():
             sys.stderr.write(f"\r\x1b[K{text}"[:200])
             sys.stderr.flush()
             return
@@ -136,10 +138,4 @@ def _live() -> bool:
     """Whether somebody watches: not in a bulk run, not into a pipe."""
     if os.environ.get("MINDLAB_BULK"):
         return False
-    return _in_kernel() or sys.stderr.isatty()
-
-
-def _in_kernel() -> bool:
-    """Whether this process is a notebook's kernel."""
-    ipython: Any = sys.modules.get("IPython")
-    return hasattr(ipython and ipython.get_ipython(), "kernel")
+    return notebook.is_kernel() or sys.stderr.isatty()

@@ -13,6 +13,7 @@ from typing import Any
 from mindlab import errors
 from mindlab.ranks.backends import choose
 from mindlab.ranks.launcher import launch
+from mindlab.teach import panel
 from mindlab.teach.lesson import Exercise, Trial
 from mindlab.teach.reading import unanswered
 from mindlab.teach.words import say
@@ -112,7 +113,7 @@ def misfit(exercise: Exercise, fn: Any) -> Ending | None:
     if fn is ...:
         return Ending("", blank=True)
     if not callable(fn):
-        return Ending(say("not_a_function", given=_short(fn)))
+        return Ending(say("not_a_function", given=panel.short(fn)))
     parts = exercise.inputs(0, 0, exercise.trials[0])
     try:
         signature = inspect.signature(fn)
@@ -183,8 +184,3 @@ def _each(parts: Any, change: Callable[[Any], Any]) -> Any:
     if isinstance(parts, (list, tuple)):
         return type(parts)(_each(part, change) for part in parts)
     return change(parts) if isinstance(parts, torch.Tensor) else parts
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return f"a {type(value).__name__}" if "\n" in text or len(text) > 60 else text

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from mindlab import notebook
 from mindlab.errors import CheckFailed
 from mindlab.predict import units
 from mindlab.teach import findings, panel, values
 from mindlab.teach.attempt import TIMEOUT, Attempt, Ending, attempt, code_hash, misfit, usable_backend
 from mindlab.teach.lesson import Exercise, Trial
 from mindlab.teach.spending import Spent, budget
-from mindlab.teach.verdict import EXPECTED_ERRORS, FAILED, MIME, NOT_ANSWERED, PASSED, Verdict, notebook
+from mindlab.teach.verdict import EXPECTED_ERRORS, FAILED, MIME, NOT_ANSWERED, PASSED, Verdict
 from mindlab.teach.words import say, trial_words
 
 _TONES = {PASSED: panel.GOOD, FAILED: panel.BAD, NOT_ANSWERED: panel.OPEN}
@@ -83,14 +84,14 @@ class Grade:
 
     def _ipython_display_(self) -> None:
         """Called by IPython when a cell ends with the grade: shows it unless this cell already did."""
-        shell = notebook()
+        shell = notebook.shell()
         if shell is not None and self._shown_in != shell.execution_count:
             self.show()
 
     def show(self) -> None:
         """Shows the grade in the notebook; outside of one it stays silent."""
         if panel.publish(self._repr_mimebundle_()):
-            self._shown_in = notebook().execution_count
+            self._shown_in = notebook.shell().execution_count
 
     def settle(self) -> Grade:
         """The grade, shown. Raises CheckFailed for a wrong answer under MINDLAB_STRICT=1 or in

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,13 +28,19 @@ class Guess:
     def __init__(self, question: str, unit: str, value: Any = ...) -> None:
         self.question, self.unit = question, unit
         self.value: Number | None = None
+        self._misfit = ""
         self.answer(value)
 
     def answer(self, value: Any) -> Guess:
-        """This guess, with the number noted. `...` and None leave it open. Raises TypeError for no number."""
+        """This guess, with the number noted. `...` and None leave it open; so does what is no number, and the
+        box says so."""
+        self.value, self._misfit = None, ""
         if unanswered(value) or value is None:
             return self
-        (number,) = read(value, "the guess").values
+        number = _number(value)
+        if number is None:
+            self._misfit = say("guess_misfit", given=panel.short(value))
+            return self
         self.value = number
         name = hashlib.sha256(self.question.encode()).hexdigest()[:8]
         journal().set("guesses", name, question=self.question, guess=number, unit=self.unit)
@@ -46,19 +53,28 @@ class Guess:
         formula: Quantity | Number | None = None,
         whole: Number | None = None,
         ranks: int | None = None,
+        timed: bool = False,
     ) -> Revealed:
         """The guess beside the formula and what was counted and seen on the wire.
 
         `measured`: a Run (then what each rank sent is meant), a Measured, a number, or None. `formula` is
         what it should be. `whole` turns bytes into a share of so many. A wrong guess is no fault: nothing
         raises, and a run in bulk goes on. `ranks` is taken from the run or the formula where it is not given.
+        A guess that is held against a time alone is neither right nor wrong: `timed=True` says so of a number
+        that does not (a Measured of seconds does).
         """
+        timed = formula is None and (timed or getattr(measured, "provenance", "") == "timed")
         rows = []
         if formula is not None:
             rows.append(Row(say("formula_row"), self._in_unit(_values(formula), whole), _latex(formula)))
-        rows += [Row(say(key), self._in_unit(values, whole)) for key, values in _measurements(measured)]
+        rows += [
+            Row(say("timed_row" if timed else key), self._in_unit(values, whole))
+            for key, values in _measurements(measured)
+        ]
         known = ranks if ranks is not None else _ranks(measured, formula)
         right = rows[0].values if rows else ()
+        if timed:
+            return Revealed(self, rows, self._beside(right), panel.OPEN)
         comment = self._comment(right, formula if isinstance(formula, Quantity) else None, known)
         return Revealed(self, rows, comment, self._state(right))
 
@@ -70,6 +86,13 @@ class Guess:
         if self.value is None or not right:
             return panel.OPEN
         return panel.GOOD if _near(self.value, right, _RIGHT) else panel.BAD
+
+    def _beside(self, timed: tuple[Number, ...]) -> str:
+        """The guess beside a time."""
+        aim = sum(timed) / len(timed) if timed else 0
+        if self.value is None or not aim:
+            return ""
+        return say("guess_timed", factor=f"{self.value / aim:.3g}")
 
     def _comment(self, right: tuple[Number, ...], formula: Quantity | None, ranks: int | None) -> str:
         if self.value is None or not right:
@@ -102,7 +125,7 @@ class Guess:
 
     def _noted(self) -> str:
         if self.value is None:
-            return ""
+            return self._misfit
         return say("noted", guess=f"{units.number(self.value)} {self.unit}".strip())
 
 
@@ -150,6 +173,15 @@ def guess(question: str, unit: str = "", value: Any = ...) -> Guess:
     'good'
     """
     return Guess(question, unit, value)
+
+
+def _number(value: Any) -> Number | None:
+    """The one number that a person gave; None for a text, a list, a NaN."""
+    try:
+        (number,) = read(value, "the guess").values
+    except (TypeError, ValueError):
+        return None
+    return number if math.isfinite(number) else None
 
 
 def _values(formula: Quantity | Number) -> tuple[Number, ...]:

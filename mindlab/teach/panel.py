@@ -10,7 +10,7 @@ import html
 import re
 from collections.abc import Iterable, Sequence
 
-from mindlab.teach.verdict import notebook
+from mindlab import notebook
 
 GOOD, BAD, OPEN = "good", "bad", "open"
 _TONES = {GOOD: ("#1a9e4b", "26,158,75"), BAD: ("#d1402f", "209,64,47"), OPEN: ("#8c8c8c", "140,140,140")}
@@ -93,6 +93,12 @@ def columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
+def short(value: object) -> str:
+    """What a person handed over: as it is written, or its kind where that is long."""
+    written = repr(value)
+    return f"a {type(value).__name__}" if "\n" in written or len(written) > 60 else written
+
+
 def plain(words: str) -> str:
     """A text without the marks of `text`."""
     return words
@@ -100,7 +106,7 @@ def plain(words: str) -> str:
 
 def publish(bundle: dict[str, object]) -> bool:
     """Shows a bundle in the notebook; False outside of one."""
-    if notebook() is None:
+    if notebook.shell() is None:
         return False
     from IPython.display import publish_display_data
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import html
 import math
-import sys
 from collections.abc import Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
+from mindlab import notebook
 from mindlab.errors import CheckFailed
 from mindlab.predict import units
 from mindlab.trace.run import Run
@@ -120,7 +120,7 @@ class Verdict:
 
     def _ipython_display_(self) -> None:
         """Called by IPython when a cell ends with the verdict: shows it unless this cell already did."""
-        shell = notebook()
+        shell = notebook.shell()
         if shell is not None and self._shown_in != shell.execution_count:
             show(self)
 
@@ -174,7 +174,7 @@ def settle(verdict: Verdict) -> Verdict:
 
 def show(verdict: Verdict) -> None:
     """Shows the verdict in the notebook; outside of one it stays silent."""
-    shell = notebook()
+    shell = notebook.shell()
     if shell is None:
         return
     from IPython.display import publish_display_data
@@ -183,12 +183,6 @@ def show(verdict: Verdict) -> None:
         verdict._repr_mimebundle_()
     )
     verdict._shown_in = shell.execution_count
-
-
-def notebook() -> Any:
-    """The running IPython shell, or None; never imports IPython itself."""
-    ipython = sys.modules.get("IPython")
-    return None if ipython is None else ipython.get_ipython()
 
 
 def _numbers(value: Any) -> list[Number]:
