@@ -140,5 +140,5 @@ def _check_factor(argument: str, given: Factor, names: set[str], what: str) -> N
 
 def _said(factor: Factor) -> str:
     if not isinstance(factor, Mapping):
-        return f"x {factor:g}"
-    return "x (" + ", ".join(f"{name}: {value:g}" for name, value in factor.items()) + ")"
+        return f"x {units.number(factor)}"
+    return "x (" + ", ".join(f"{name}: {units.number(value)}" for name, value in factor.items()) + ")"
