@@ -8,11 +8,14 @@ from mindlab.draw import labels, shards, style
 from mindlab.draw.board import Board
 
 ALT = {
-    "en": "What four ranks hold before and after four collectives. "
-    "AllGather: each rank has one piece before, all four pieces after. "
-    "ReduceScatter: each rank has four pieces before; after, rank r has the sum of everyone's piece r. "
-    "AllReduce: each rank has four pieces before; after, every rank has all four sums. "
-    "AllToAll: rank r has one piece for each rank before; after, it has piece r of every rank.",
+    "en": "What four ranks hold before and after four collectives. AllGather: each rank has one piece "
+    "before, all four pieces after. ReduceScatter: each rank has four pieces before; after, rank r has "
+    "the sum of everyone's piece r. AllReduce: each rank has four pieces before; after, every rank has "
+    "all four sums. AllToAll: rank r has one piece for each rank before; after, it has piece r of "
+    "every rank.",
+    "zh": "四张卡在四种集合通信之前与之后持有的数据。AllGather：之前每张卡一块，之后都有全部四块。"
+    "ReduceScatter：之前每张卡四块，之后卡 r 持有各卡第 r 块之和。AllReduce：之前每张卡四块，之后每张卡"
+    "都有四个和。AllToAll：之前卡 r 为每张卡各备一块，之后它持有每张卡的第 r 块。",
 }
 
 RANKS = range(4)

@@ -13,11 +13,13 @@ from mindlab.draw.rounds import Round
 RANKS = 4
 
 ALT = {
-    "en": "The six steps of a ring all-reduce on four ranks, each rank's data cut into four chunks. "
-    "In every step each rank sends one chunk to the next rank. "
-    "Steps 1 to 3, reduce-scatter: the receiver adds the chunk to its own; after step 3 each rank holds one "
-    "chunk summed over all four ranks. "
-    "Steps 4 to 6, all-gather: the summed chunks travel on; after step 6 every rank holds all four.",
+    "en": "The six steps of a ring all-reduce on four ranks, each rank's data cut into four chunks. In every "
+    "step each rank sends one chunk to the next rank. Steps 1 to 3, reduce-scatter: the receiver adds "
+    "the chunk to its own; after step 3 each rank holds one chunk summed over all four ranks. Steps 4 "
+    "to 6, all-gather: the summed chunks travel on; after step 6 every rank holds all four.",
+    "zh": "4 卡环形全归约的六步，每张卡的数据切成四块。每一步中每张卡向下一张卡发送一块。第 1 到 3 步为 "
+    "ReduceScatter：接收方把收到的块加到自己的块上；第 3 步之后每张卡持有一块四卡之和。第 4 到 6 步为 "
+    "AllGather：这些和继续传递；第 6 步之后每张卡都有全部四块。",
 }
 
 TITLE = {

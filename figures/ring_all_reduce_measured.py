@@ -17,8 +17,10 @@ MEASURED = True
 
 ALT = {
     "en": "A ring all-reduce of 1 MiB, run on 4 real ranks. The formula 2(p - 1)/p times D gives 1.5 MiB "
-    "sent by each rank. The matrix of the bytes counted from the calls and that of the payload on the wire "
-    "agree with it: every rank sent 1.5 MiB to the next rank and nothing to any other.",
+    "sent by each rank. The matrix of the bytes counted from the calls and that of the payload on the "
+    "wire agree with it: every rank sent 1.5 MiB to the next rank and nothing to any other.",
+    "zh": "在 4 个真实的卡上运行 1 MiB 的环形全归约。公式 2(p − 1)/p 乘以 D 得到每卡发送 1.5 MiB。按调用计数"
+    "的矩阵与线上有效载荷的矩阵都与之相符：每张卡向下一张卡发送 1.5 MiB，不向其他卡发送。",
 }
 
 TITLE = {

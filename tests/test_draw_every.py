@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from draw_marks import arrows, fills, no_warning, texts  # noqa: F401 - the fixture works by being here
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.patches import FancyBboxPatch
 
 from mindlab import draw
@@ -59,6 +60,17 @@ def test_every_picture_says_where_its_numbers_come_from(name: str) -> None:
     """Would catch a picture without provenance."""
     said = " ".join(texts(CASES[name](made.ring_run(4))))
     assert "torch 2.13.0" in said or "nothing measured" in said or "timed" in said
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_long_title_stays_on_the_picture(name: str) -> None:
+    """Would catch a title that runs out of a narrow picture."""
+    title = "What a chapter may want to say above it all"
+    ax = CASES[name](made.ring_run(2), title=title)
+    canvas_ = FigureCanvasAgg(ax.figure)
+    drawn = [text for text in (*ax.texts, ax.title, ax._left_title) if text.get_text() == title]
+    (box,) = [text.get_window_extent(canvas_.get_renderer()) for text in drawn]
+    assert box.x1 <= ax.figure.bbox.x1 + 1
 
 
 def test_an_experiment_without_any_transfer_still_draws() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from mindlab.draw.picture import svg
@@ -23,11 +24,17 @@ def load(name: str) -> ModuleType:
     return module
 
 
+LANGUAGES = {"en": ".svg", "zh": ".zh.svg"}
+
+
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_every_script_has_its_figure_with_its_alt_text(name: str) -> None:
-    """Would catch a figure that was never drawn, or drawn before its alt text changed."""
-    root = ElementTree.parse(FOLDER / f"{name}.svg").getroot()
-    assert root.get("role") == "img" and root.get("aria-label") == load(name).ALT["en"]
+def test_every_script_has_its_figures_with_their_alt_texts(name: str) -> None:
+    """Would catch a figure never drawn in one language, or drawn before its alt text changed."""
+    alt = load(name).ALT
+    assert set(alt) == set(LANGUAGES)
+    for language, suffix in LANGUAGES.items():
+        root = ElementTree.parse(FOLDER / f"{name}{suffix}").getroot()
+        assert root.get("role") == "img" and root.get("aria-label") == alt[language]
 
 
 @pytest.mark.parametrize("name", DEFINED)
@@ -43,10 +50,29 @@ def test_drawing_twice_gives_the_same_bytes(name: str) -> None:
 def test_the_committed_figure_shows_what_the_script_draws(name: str) -> None:
     """Would catch a script changed without its figure (texts only: paths vary by version of matplotlib)."""
     module = load(name)
-    drawn = ElementTree.fromstring(svg(module.draw(), module.ALT["en"]))
-    kept = ElementTree.parse(FOLDER / f"{name}.svg").getroot()
-    texts = [[node.text for node in tree.iter() if node.text and node.text.strip()] for tree in (drawn, kept)]
-    assert texts[0] == texts[1]
+    for language, suffix in LANGUAGES.items():
+        figure = module.draw(language)
+        drawn = ElementTree.fromstring(svg(figure, module.ALT[language]))
+        kept = ElementTree.parse(FOLDER / f"{name}{suffix}").getroot()
+        said = [[n.text for n in tree.iter() if n.text and n.text.strip()] for tree in (drawn, kept)]
+        assert said[0] == said[1]
+        assert not outside(figure)
+
+
+def outside(figure: Figure) -> list[str]:
+    """The texts that leave the card (beyond a pixel, which letters may hang over)."""
+    canvas = FigureCanvasAgg(figure)
+    card = figure.bbox.padded(1)
+    texts = [text for ax in figure.axes for text in ax.texts if text.get_text().strip()]
+    boxes = [(text.get_text(), text.get_window_extent(canvas.get_renderer())) for text in texts]
+    return [said for said, box in boxes if not (card.x0 <= box.x0 and box.x1 <= card.x1)]
+
+
+def test_a_text_that_leaves_the_card_is_seen() -> None:
+    """Would catch a check of the margins that cannot fail."""
+    figure = Figure(figsize=(1, 1))
+    figure.add_axes((0, 0, 1, 1)).text(0.5, 0.5, "far too long for an inch")
+    assert outside(figure) == ["far too long for an inch"]
 
 
 def test_the_ring_ends_with_every_chunk_summed_everywhere() -> None:

@@ -58,8 +58,11 @@ class Board:
         return self.ax.text(x, y, text, fontsize=size * self.scale, fontfamily=family, **placed)
 
     def title(self, text: str, y: float = 0.25) -> None:
-        """The line on top, at the left."""
-        self.text(MARGIN, y, text, style.TITLE, ha="left", fontweight="bold")
+        """The line on top, at the left; a long one in smaller letters."""
+        ems = sum(1.0 if ord(c) > 0x2E7F else 0.61 for c in text)
+        fitting = (self.width - 2 * MARGIN) * 72 / max(1.0, ems)
+        size = min(style.TITLE, max(style.TINY, fitting))
+        self.text(MARGIN, y, text, size, ha="left", fontweight="bold")
 
     def foot(self, lines: Sequence[str]) -> None:
         """The lines of provenance at the bottom."""

@@ -77,6 +77,14 @@ _SAY: dict[str, tuple[str, str]] = {
     "reference": ("the right values", "正确值"),
     "largest": ("largest: {value}", "最大:{value}"),
     "not_finite": ("not finite: {count}", "非有限值:{count}"),
+    "from_run": (
+        "shapes and ids of a run on {ranks} ranks ({backend})",
+        "取自 {ranks} 张卡的一次运行({backend})",
+    ),
+    "from_calls": (
+        "messages of a run on {ranks} ranks ({backend})",
+        "{ranks} 张卡的一次运行中的消息({backend})",
+    ),
     "nothing": ("no transfer was recorded", "没有记录到传输"),
 }
 
