@@ -2,6 +2,7 @@
 
 Both run in the same processes, in turn, each first as often as the other, one thread a rank and nothing
 recorded; both results are compared before the clock starts. One repetition takes as long as its slowest rank.
+Beside seconds stands the ratio of processor time, which other programs on the machine change less.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import importlib.util
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -31,8 +32,17 @@ HIDDEN, INNER = HEADS * HEAD_DIM, 4096
 
 _TIMEOUT = 900
 Way = Callable[[], torch.Tensor]
-Contest = tuple[list[tuple[float, float]], str]
-"""Seconds of ours and of the peer's, a pair a repetition; and who the peer is."""
+
+
+class Spent(NamedTuple):
+    """What one way took: seconds, and seconds of processor time in all threads of the rank."""
+
+    seconds: float
+    cpu: float
+
+
+Contest = tuple[list[tuple[Spent, Spent]], str]
+"""What ours and the peer's took, a pair a repetition; and who the peer is."""
 
 
 def parallel(ranks: int, repeats: int) -> dict[str, Any]:
@@ -46,13 +56,24 @@ def parallel(ranks: int, repeats: int) -> dict[str, Any]:
     return result
 
 
-def _row(by_rank: list[list[tuple[float, float]]], peer: str) -> dict[str, Any]:
+def _row(by_rank: list[list[tuple[Spent, Spent]]], peer: str) -> dict[str, Any]:
     """Medians over the repetitions, each as long as its slowest rank took."""
-    slowest = [
-        tuple(max(spent) for spent in zip(*pairs, strict=True)) for pairs in zip(*by_rank, strict=True)
-    ]
-    ours, theirs = (statistics.median(times) for times in zip(*slowest, strict=True))
-    return {"ours, s": ours, "peer's, s": theirs, "ours / peer's": ours / theirs, "peer": peer}
+    ours, theirs = (_median(by_rank, way) for way in (0, 1))
+    return {
+        "ours, s": ours.seconds,
+        "peer's, s": theirs.seconds,
+        "ours / peer's": ours.seconds / theirs.seconds,
+        "processor time, ours / peer's": ours.cpu / theirs.cpu,
+        "peer": peer,
+    }
+
+
+def _median(by_rank: list[list[tuple[Spent, Spent]]], way: int) -> Spent:
+    rounds = [[pair[way] for pair in pairs] for pairs in zip(*by_rank, strict=True)]
+    return Spent(
+        statistics.median(max(spent.seconds for spent in ranks) for ranks in rounds),
+        statistics.median(max(spent.cpu for spent in ranks) for ranks in rounds),
+    )
 
 
 def tensor_parallel_mlp(repeats: int, sequence: int = SEQUENCE) -> Contest:
@@ -84,7 +105,7 @@ def ring(repeats: int, sequence: int = SEQUENCE) -> Contest:
 
     q, k, v = _shards(sequence)
     sizes = [q.shape[1]] * dist.get_world_size()
-    flipped = [x.transpose(1, 2).contiguous() for x in (q, k, v)]  # torch wants the heads first
+    flipped = [x.transpose(1, 2) for x in (q, k, v)]  # torch's takes heads first: the same shards, seen so
     kernel = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 
     def op(*qkv: torch.Tensor, is_causal: bool) -> Any:
@@ -129,8 +150,8 @@ CONTESTS: dict[str, Callable[[int], Contest]] = {
 }
 
 
-def _in_turn(ours: Way, theirs: Way, repeats: int) -> list[tuple[float, float]]:
-    """In a rank: seconds of both, in turn; the first round is not counted. Raises where results differ."""
+def _in_turn(ours: Way, theirs: Way, repeats: int) -> list[tuple[Spent, Spent]]:
+    """In a rank: what both take, in turn; the first round is not counted. Raises where results differ."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -141,15 +162,19 @@ def _in_turn(ours: Way, theirs: Way, repeats: int) -> list[tuple[float, float]]:
         torch.set_num_threads(threads)
 
 
-def _round(ours: Way, theirs: Way, number: int) -> tuple[float, float]:
-    """Seconds of both; who goes first changes with `number`."""
-    spent, ways = [0.0, 0.0], (ours, theirs)
-    for way in (number % 2, 1 - number % 2):
-        dist.barrier()
-        began = time.perf_counter()
-        ways[way]()
-        spent[way] = time.perf_counter() - began
-    return spent[0], spent[1]
+def _round(ours: Way, theirs: Way, number: int) -> tuple[Spent, Spent]:
+    """What both take; who goes first changes with `number`."""
+    if number % 2:
+        second = _timed(theirs)
+        return _timed(ours), second
+    return _timed(ours), _timed(theirs)
+
+
+def _timed(way: Way) -> Spent:
+    dist.barrier()
+    began, cpu = time.perf_counter(), time.process_time()
+    way()
+    return Spent(time.perf_counter() - began, time.process_time() - cpu)
 
 
 def _shards(sequence: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
