@@ -10,7 +10,7 @@ import torch.distributed as dist
 from collective_runs import DTYPES, call, data, rounds_of, wanted
 
 import mindlab as ml
-from mindlab.predict import rounds, volume
+from mindlab.predict import gloo, rounds, volume
 
 SEVEN = [
     "ring_reduce_scatter",
@@ -204,12 +204,12 @@ def test_the_library_sends_what_we_say_it_sends() -> None:
             "gloo_scatter": lambda: dist.scatter(shard, shards if root else None, 0),
         }[which]()
 
-    for which in (name for name in dir(volume) if name.startswith("gloo_")):
+    for which in (name for name in dir(gloo) if name.startswith("gloo_")):
         run = ml.launch(one, which, ranks=ranks, backend="gloo")
         if run.wire is None or run.wire.payload is None:
             pytest.skip(run.why_no_wire or "the payload cannot be told")
         nbytes = 4 * (43 if which in ("gloo_all_reduce", "gloo_reduce") else elements)
-        exact = getattr(volume, which)(nbytes, ranks, itemsize=4).by_rank(ranks)
+        exact = getattr(gloo, which)(nbytes, ranks, itemsize=4).by_rank(ranks)
         assert run.wire.payload.sum(axis=1).tolist() == list(exact), which
 
 

@@ -4,6 +4,7 @@
     shards      cutting a sequence into one shard a rank, and joining the shards
     tensor      linear layers, MLP, attention heads and vocabulary, split over ranks
     sequence    norms and residuals on a shard of the sequence, between tensor-parallel layers
+    norms       norms of tokens whose features lie on several ranks
     ring        keys and values travel round a ring, results are merged by their log-sum-exp
     ulysses     all-to-all from a shard of the sequence to a shard of the heads, and back
 
