@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -24,10 +25,12 @@ _SAY = {
     "assumed": ("assumed", "假设"),
     "unknown": ("unknown", "未知"),
     "drawn": ("{shown} of {total} cards shown", "共 {total} 张卡,仅显示 {shown} 张"),
-    "foot": ("from published figures, nothing measured here", "来自公开数值,并非在此测量"),
+    "foot": ("numbers as the topology gives them, nothing measured", "按拓扑给定的数值绘制,并非测量"),
 }
-_MOST = 8
-"""Cards drawn in one domain; of a larger one the first."""
+_MOST, _DOMAINS = 8, 4
+"""Cards drawn in one domain, and domains; of more the first."""
+_BAR, _GAP = 0.62, 0.25
+"""Inches for the bar of an outer level, and between two boxes."""
 _STYLES = ("-", (0, (5, 2)), (0, (1, 1.5)))
 
 
@@ -45,29 +48,21 @@ def topology(
     each card stands for the rank of its own number. At most 8 cards a domain and 4 domains are drawn.
     """
     lang = labels.choose(language)
-    inner, outer = machine.levels[0], machine.levels[1:]
-    domains = min(4, machine.cards // inner.size)
-    shown = min(_MOST, inner.size)
-    lines = [_level_line(level, lang) for level in machine.levels]
-    drawn = domains * shown
-    notes = [_say("drawn", lang, shown=drawn, total=machine.cards)] if drawn < machine.cards else []
-    notes.append(f"{machine.name} · {_say('foot', lang)}")
-    box = 2.6 if inner.shape == "mesh" else 0.55 * shown + 0.4
-    tall = 2.6 if inner.shape == "mesh" else 1.5
-    top = (0.45 if title else 0.12) + 0.62 * len(outer)
-    width = max(domains * (box + 0.25) + 2 * MARGIN - 0.25, 5.2)
-    foot = [part for note in [*lines, *notes] for part in wrap(note, width - 2 * MARGIN - 0.5)]
-    board = Board(ax, width, top + tall + 0.15 + foot_height(foot), lang)
+    layout = _layout(machine)
+    foot = [part for note in _notes(machine, layout, lang) for part in wrap(note, layout.width - 0.5)]
+    top = (0.45 if title else 0.12) + _BAR * (len(machine.levels) - 1)
+    board = Board(ax, layout.width, top + layout.tall + 0.15 + foot_height(foot), lang)
     if title:
         board.title(title)
-    ranks = {card: card for card in range(machine.cards)} if cards is None else _placed(cards)
-    left = (width - domains * box - (domains - 1) * 0.25) / 2
     places: dict[int, tuple[float, float]] = {}
-    for domain in range(domains):
-        corner = (left + domain * (box + 0.25), top)
-        places |= _draw_domain(board, inner, (corner, (box, tall)), domain, shown)
-    for number, level in enumerate(outer, start=1):
-        _draw_outer(board, (level, number), places, top - 0.62 * number + 0.1, inner.size)
+    for domain in range(layout.domains):
+        box = ((layout.left(domain), top), (layout.box, layout.tall))
+        places |= _draw_domain(board, machine.levels[0], box, domain, layout.shown)
+    for number, level in enumerate(machine.levels[1:], start=1):
+        _draw_outer(
+            board, (level, number), places, top - _BAR * number + 0.1, machine.levels[number - 1].size
+        )
+    ranks = {card: card for card in places} if cards is None else {c: rank for rank, c in enumerate(cards)}
     for card, place in places.items():
         _draw_card(board, place, ranks.get(card))
     board.foot(foot)
@@ -75,8 +70,36 @@ def topology(
     return board.ax
 
 
-def _placed(cards: Sequence[int]) -> dict[int, int]:
-    return {card: rank for rank, card in enumerate(cards)}
+@dataclass(frozen=True)
+class _Layout:
+    """How many domains are drawn, how many cards of each, and the measures of their boxes in inches."""
+
+    domains: int
+    shown: int
+    box: float
+    tall: float
+    width: float
+
+    def left(self, domain: int) -> float:
+        """The left edge of a domain's box."""
+        used = self.domains * self.box + (self.domains - 1) * _GAP
+        return (self.width - used) / 2 + domain * (self.box + _GAP)
+
+
+def _layout(machine: Topology) -> _Layout:
+    inner = machine.levels[0]
+    domains, shown = min(_DOMAINS, machine.cards // inner.size), min(_MOST, inner.size)
+    box, tall = (2.6, 2.6) if inner.shape == "mesh" else (0.55 * shown + 0.4, 1.5)
+    width = max(domains * (box + _GAP) - _GAP + 2 * MARGIN, 5.2)
+    return _Layout(domains, shown, box, tall, width)
+
+
+def _notes(machine: Topology, layout: _Layout, lang: str) -> list[str]:
+    lines = [_level_line(machine, number, lang) for number in range(len(machine.levels))]
+    drawn = layout.domains * layout.shown
+    if drawn < machine.cards:
+        lines.append(_say("drawn", lang, shown=drawn, total=machine.cards))
+    return [*lines, f"{machine.name} · {_say('foot', lang)}"]
 
 
 Box = tuple[tuple[float, float], tuple[float, float]]
@@ -144,9 +167,10 @@ def _draw_card(board: Board, place: tuple[float, float], rank: int | None) -> No
     board.text(*place, str(rank), style.SMALL, color=style.ink_on(fill), zorder=5, bbox=ground)
 
 
-def _level_line(level: Level, lang: str) -> str:
+def _level_line(machine: Topology, number: int, lang: str) -> str:
+    level, within = machine.levels[number], machine.levels[max(0, number - 1)].domain
     rate = _fact(level.bandwidth, lang)
-    parts = [_say(level.shape, lang, rate=rate, domain=level.domain)]
+    parts = [_say(level.shape, lang, rate=rate, domain=within)]
     parts.append(_say("alpha", lang, alpha=_fact(level.alpha, lang)))
     return f"{level.name}: " + (",".join(parts) if lang == "zh" else ", ".join(parts))
 
@@ -164,8 +188,8 @@ def _say(key: str, lang: str, **values: object) -> str:
 
 def _alt(machine: Topology, title: str, cards: Sequence[int] | None) -> str:
     parts = [title or machine.title, f"{machine.cards} cards"]
-    for level in machine.levels:
-        parts.append(f"{level.size} cards a {level.domain}: {_level_line(level, 'en')}")
+    for number, level in enumerate(machine.levels):
+        parts.append(f"{level.size} cards a {level.domain}: {_level_line(machine, number, 'en')}")
     if cards is not None:
         parts.append("; ".join(f"rank {rank} on card {card}" for rank, card in enumerate(cards)))
     return ". ".join([*parts, _say("foot", "en")]) + "."

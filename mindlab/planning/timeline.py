@@ -147,7 +147,7 @@ def replay(
     For a larger case than the one recorded: every message has `bytes_times` the bytes, every work
     `flop_times` the FLOP. A sequence c times as long moves c times the bytes of K and V and takes c² times
     the FLOP of attention, c times those of linear layers: give a mapping from step labels (bytes), or from
-    what was computed (FLOP), to factors, where they differ.
+    what was computed (FLOP), to factors, where they differ. Recorded in float32 and meant in bfloat16: half.
 
         >>> run = ml.launch(lambda: dist.all_reduce(torch.ones(2**20)), ranks=4)
         >>> ml.replay(run, "atlas-a2").seconds
@@ -161,23 +161,7 @@ def replay(
         machine, topologies.check_cards(machine, run.ranks, cards), rate, efficiency,
         _checked(algorithms or {}), bytes_times, flop_times,
     )  # fmt: skip
-    builder = Builder(machine)
-    made = programs.compiled(run, builder, choices.cards, choices.rates(run), choices.algorithms)
-    graph = builder.graph()
-    ended = flows.run(graph, _release(builder))
-    if np.isnan(ended.end).any():
-        raise MindlabError(_circle(made, ended))
-    ends = ended.end[[made.finish[rank] for rank in range(run.ranks)]]
-    provenance = choices.provenance(run)
-    return Timeline(
-        machine,
-        choices.cards,
-        Measured(ends, unit="s", provenance="modelled", source=provenance),
-        _rows(made, ended),
-        bytes_by_link(graph, builder.routes),
-        sentences(choices, run, made, len(ended.released)),
-        provenance,
-    )
+    return _replayed(run, choices)
 
 
 def simulate(moves: Moves, topology: Topology | str, *, cards: Sequence[int] | None = None) -> Timeline:
@@ -203,6 +187,27 @@ def simulate(moves: Moves, topology: Topology | str, *, cards: Sequence[int] | N
         [],
         bytes_by_link(graph, builder.routes),
         sentences(choices, None, None, 0),
+        provenance,
+    )
+
+
+def _replayed(run: Run, choices: Choices) -> Timeline:
+    machine = choices.topology
+    builder = Builder(machine)
+    made = programs.compiled(run, builder, choices.cards, choices.rates(run), choices.algorithms)
+    graph = builder.graph()
+    ended = flows.run(graph, _release(builder))
+    if np.isnan(ended.end).any():
+        raise MindlabError(_circle(made, ended))
+    ends = ended.end[[made.finish[rank] for rank in range(run.ranks)]]
+    provenance = choices.provenance(run)
+    return Timeline(
+        machine,
+        choices.cards,
+        Measured(ends, unit="s", provenance="modelled", source=provenance),
+        _rows(made, ended),
+        bytes_by_link(graph, builder.routes),
+        sentences(choices, run, made, len(ended.released)),
         provenance,
     )
 
