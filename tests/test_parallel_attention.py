@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import itertools
 from collections.abc import Iterator
 from typing import Any
@@ -11,7 +12,7 @@ import torch
 from attention_data import NOTHING, apart, exact, qkv
 
 import mindlab as ml
-from mindlab.parallel import kernels
+from mindlab.parallel import attention, kernels, merge, ring, shards
 from mindlab.parallel.attention import attention_with_lse, plain_attention_with_lse, visible_pairs
 from mindlab.parallel.merge import merge_lse
 
@@ -184,14 +185,21 @@ def test_what_is_refused() -> None:
         ((q, k, v[:, :4]), "k and v must have one batch, sequence and heads"),
         ((q[:1], k, v), "q the same batch"),
         ((q[..., :8], k, v), "q and k must have one head_dim"),
-        ((q[:, :, :3], k, v), "3 query heads cannot share 2 key heads"),
-        ((q, k[:, :, :0], v[:, :, :0]), "4 query heads cannot share 0 key heads"),
+        ((q[:, :, :3], k, v), "kv_heads=2 cannot serve 3 query heads: choose a divisor of 3"),
+        ((q, k[:, :, :0], v[:, :, :0]), "kv_heads=0"),
         ((q.half(), k, v), "give one floating-point dtype"),
         (tuple(x.int() for x in (q, k, v)), "give one floating-point dtype"),
         ((q.to("meta"), k, v), "put them on one device"),
     ]:
         with pytest.raises(ValueError, match=say):
             attention_with_lse(*wrong)
+
+
+@pytest.mark.parametrize("module", [attention, kernels, merge, ring, shards], ids=lambda m: m.__name__)
+def test_the_examples_run(module: Any) -> None:
+    """Would catch an example that was right once."""
+    found = doctest.testmod(module)
+    assert not found.failed and (found.attempted or module is kernels)
 
 
 @pytest.mark.parametrize("causal", [False, True])

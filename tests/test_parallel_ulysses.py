@@ -193,8 +193,8 @@ REFUSED = [
     ((1, 6, 2, 2), 4, r"ranks=4 cannot split 2 heads"),
     ((1, 6, 28, 7), 2, r"ranks=2 cannot split 28 heads with 7 .* \(1, 7, 14, 28\); or ring_attention"),
     ((1, 6, 12, 3), 4, r"ranks=4 cannot split 12 heads with 3 of keys and values: .* \(1, 3, 6, 12\)"),
-    ((1, 6, 8, 3), 4, r"8 query heads cannot share 3 key heads"),
-    ((1, 6, 8, 16), 4, r"8 query heads cannot share 16 key heads"),
+    ((1, 6, 8, 3), 4, r"kv_heads=3 cannot serve 8 query heads"),
+    ((1, 6, 8, 16), 4, r"kv_heads=16 cannot serve 8 query heads"),
 ]
 
 

@@ -1,6 +1,8 @@
 """One way to split a model a file: what each rank holds, computes and sends.
 
     attention   attention that also gives the log-sum-exp of its scores
+    kernels     the ways to compute it on one device, and which of them is used
+    merge       merging partial attention by its log-sum-exp
     shards      cutting a sequence into one shard a rank, and joining the shards
     tensor      linear layers, MLP, attention heads and vocabulary, split over ranks
     sequence    norms and residuals on a shard of the sequence, between tensor-parallel layers

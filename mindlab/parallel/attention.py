@@ -11,6 +11,7 @@ import torch
 
 from mindlab.parallel import kernels
 from mindlab.parallel.merge import EMPTY
+from mindlab.predict.heads import check_groups
 from mindlab.trace import recorder
 
 
@@ -87,11 +88,7 @@ def check_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
         raise ValueError(f"{shown}: k and v must have one batch, sequence and heads, and q the same batch")
     if q.shape[3] != k.shape[3]:
         raise ValueError(f"{shown}: q and k must have one head_dim")
-    if not k.shape[2] or q.shape[2] % k.shape[2]:
-        raise ValueError(
-            f"{q.shape[2]} query heads cannot share {k.shape[2]} key heads: "
-            "give a number of key heads that divides the query heads"
-        )
+    check_groups(q.shape[2], k.shape[2])
     if not q.dtype == k.dtype == v.dtype or not q.dtype.is_floating_point:
         raise ValueError(f"q is {q.dtype}, k {k.dtype}, v {v.dtype}: give one floating-point dtype")
     if not q.device == k.device == v.device:
@@ -99,7 +96,7 @@ def check_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
 
 
 def _state_work(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> None:
-    """Tell the record what is computed: the products q kᵀ and (weights) v; q, k, v read, the output written."""
+    """Tell the record what is computed: q kᵀ and its product with v; q, k, v read, the output written."""
     batch, queries, heads, dim = q.shape
     pairs = batch * heads * visible_pairs(queries, k.shape[1], causal)
     numbers = q.numel() + k.numel() + v.numel() + batch * queries * heads * v.shape[-1]
