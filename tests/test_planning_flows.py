@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import doctest
+
 import numpy as np
 import pytest
+import torch
+import torch.distributed as dist
 
+import mindlab
 from mindlab.planning import flows, moves, timeline, topologies
 from mindlab.planning.graphs import Builder
 from mindlab.predict import seconds, volume
@@ -173,3 +178,11 @@ def test_many_ranks_take_as_long_as_the_formula_says():
         float(seconds.ring_all_reduce(4096 * 256, 256, **LINK)), rel=1e-9
     )
     assert set(on.link_bytes.values()) == {510 * 4096.0} and len(on.link_bytes) == 256
+
+
+@pytest.mark.parametrize("module", [moves, timeline, topologies], ids=lambda module: module.__name__)
+def test_the_examples_run(module):
+    """Would catch an example that was right once."""
+    scope = {"ml": mindlab, "torch": torch, "dist": dist}
+    found = doctest.testmod(module, extraglobs=scope)
+    assert found.attempted and not found.failed

@@ -168,6 +168,7 @@ def test_a_larger_case_than_the_one_recorded():
     on = ml.replay(run, machine(), bytes_times=10, flop_times={"linear": 2, "attention": 9})
     expected = (8000 + 9000) / SPEED + float(ml.seconds.ring_all_reduce(48_000, 4, **LINK))
     assert float(on.seconds) == close(expected)
+    assert {row.nbytes for row in on.rows if row.kind == "collective"} == {48_000}
     assert "bytes x 10, FLOP x (linear: 2, attention: 9)" in on.provenance
     assert any("Scaled from what was run" in line for line in on.assumptions)
     assert float(ml.replay(run, machine(), bytes_times={"layer": 10}, rate=SPEED).seconds) == close(

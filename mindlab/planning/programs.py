@@ -29,7 +29,7 @@ class Mark:
     rank: int
     kind: str
     first: int
-    """The task whose end (for a wait) or begin (else) is the begin."""
+    """The task whose end (for a wait) or begin (else) is the begin; unused for a collective."""
     last: int
     what: str
     label: str
@@ -45,8 +45,8 @@ class Compiled:
     marks: list[Mark] = field(default_factory=list)
     finish: dict[int, int] = field(default_factory=dict)
     """Rank -> the task that ends with its program."""
-    together: list[tuple[Sequence[Event], Ints, Moves]] = field(default_factory=list)
-    """Collectives with their messages."""
+    together: list[tuple[list[Mark], Ints, Moves]] = field(default_factory=list)
+    """Collectives: a mark for each member, in the order of the group, and the messages."""
     algorithms: dict[str, str] = field(default_factory=dict)
     lost: int = 0
     unseen: int = 0
@@ -154,7 +154,11 @@ class _Compiler:
         group = np.array([call.rank for call in calls], dtype=np.int64)
         last, tasks = self.builder.expand(planned, entry, self.cards[group])
         self.builder.edge(last, [self.done[key] for key in keys])
-        self.out.together.append((calls, tasks, planned))
+        marks = [
+            Mark(call.rank, "collective", 0, 0, call.op, call.label, call.nbytes * self.rates.times(call))
+            for call in calls
+        ]
+        self.out.together.append((marks, tasks, planned))
 
     def _moves(self, calls: Sequence[Event]) -> Moves:
         kind = steps.family(calls[0].op)
@@ -176,7 +180,7 @@ def _arguments(kind: str, name: str, calls: Sequence[Event], rates: Rates) -> tu
         return first.nbytes * times, ranks
     if kind in ("broadcast", "reduce"):
         return first.nbytes * times, ranks, group.index(group[0] if first.root is None else first.root)
-    if kind in ("all_reduce", "reduce_scatter"):
+    if kind in ("all_reduce", "reduce_scatter"):  # what each member gets is not in the record: cut evenly
         return ([times * size for size in moves.chunks(first.nbytes, ranks, itemsize(first))],)
     matrix = np.zeros((ranks, ranks))
     for row, call in enumerate(calls):

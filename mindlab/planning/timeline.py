@@ -169,8 +169,8 @@ def simulate(moves: Moves, topology: Topology | str, *, cards: Sequence[int] | N
 
     >>> from mindlab.planning import moves, topologies
     >>> eight = topologies.uniform(8, alpha=1e-6, bandwidth=1e9)
-    >>> float(simulate(moves.ring_all_reduce([1000] * 8), eight).seconds)
-    2.8e-05
+    >>> simulate(moves.ring_all_reduce([1000] * 8), eight).seconds
+    replay: 28 µs (2.8e-05 s)
     """
     machine = topologies.topology(topology) if isinstance(topology, str) else topology
     chosen = topologies.check_cards(machine, moves.ranks, cards)
@@ -250,12 +250,12 @@ def _rows(made: programs.Compiled, ended: flows.Ended) -> list[Span]:
         if end[mark.last] > begin:
             about = (mark.what, mark.label, mark.nbytes, mark.peer)
             rows.append(Span(mark.rank, mark.kind, float(begin), float(end[mark.last]), *about))
-    for calls, tasks, planned in made.together:
-        for member, call in enumerate(calls):
+    for marks, tasks, planned in made.together:
+        for member, mark in enumerate(marks):
             mine = tasks[(planned.source == member) | (planned.target == member)]
             if len(mine):
                 times = float(start[mine].min()), float(end[mine].max())
-                rows.append(Span(call.rank, "collective", *times, call.op, call.label, float(call.nbytes)))
+                rows.append(Span(mark.rank, mark.kind, *times, mark.what, mark.label, mark.nbytes))
     return sorted(rows, key=lambda row: (row.rank, row.start, row.end, row.kind))
 
 

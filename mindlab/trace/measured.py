@@ -37,9 +37,10 @@ class Measured(np.ndarray):
     def __repr__(self) -> str:
         note = f"; {self.note}" if self.note else ""
         plain = np.asarray(self)
-        if self.unit == "s":  # a clock's sixteen digits say nothing after the fourth
+        if self.unit in ("s", ""):  # sixteen digits of a time or a share say nothing after the fourth
             plain = np.vectorize(lambda value: float(f"{value:.4g}"), otypes=[float])(plain)
-        return f"{plain.tolist()} {self.unit} ({self.provenance}{note})"
+        unit = f" {self.unit}" if self.unit else ""
+        return f"{plain.tolist()}{unit} ({self.provenance}{note})"
 
     def __str__(self) -> str:
         return repr(self)
