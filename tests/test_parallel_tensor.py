@@ -144,27 +144,6 @@ def test_sub_groups() -> None:
         assert f"rank {rank} is not in the group" in outside
 
 
-def held() -> list[int]:
-    """In a rank: bytes of storage that the part of a block keeps alive, and what a view would."""
-    full = filled(Block(32, 8, 2, 64, head_dim=4))
-    part = tensor.ParallelBlock.from_full(full)
-    storages = {
-        t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in part.state_dict().values()
-    }
-    shared = {t.untyped_storage().data_ptr() for t in full.state_dict().values()} & set(storages)
-    return [sum(storages.values()), len(shared)]
-
-
-@pytest.mark.parametrize("ranks", [1, 2, 4, 8])
-def test_a_rank_holds_its_part_only(ranks: int) -> None:
-    """Would catch a view that keeps the whole weight alive, a part that shares memory with the full one."""
-    kv_features = 4 * max(1, 2 // ranks)  # of keys, and as many of values: a head at least
-    matrices = (2 * 32 * 32 + 2 * 32 * 64) // ranks + 2 * 32 * kv_features
-    biases, norms = (32 + 64) // ranks + 2 * kv_features + 2 * 32, 4 * 32
-    for total, shared in ml.launch(held, ranks=ranks).values:
-        assert total == 4 * (matrices + biases + norms) and not shared
-
-
 def test_refusals() -> None:
     """Would catch heads cut off in silence, a message without a way out, a shard of the wrong rank."""
 

@@ -42,6 +42,11 @@ class ParallelAttention(nn.Module):
 
         Raises ValueError where ranks do not divide the heads, or neither divide nor are a multiple of the key
         and value heads.
+
+        >>> full, x = Attention(32, heads=4, kv_heads=2), torch.ones(1, 5, 32)
+        >>> run = ml.launch(lambda: ParallelAttention.from_full(full)(x), ranks=4)
+        >>> torch.allclose(run.values[3], full(x), atol=1e-5)
+        True
         """
         return cls(attention, group)
 

@@ -55,7 +55,13 @@ class ColumnParallelLinear(nn.Module):
     def from_full(
         cls, linear: nn.Linear, group: Group = None, *, gather_output: bool = False
     ) -> ColumnParallelLinear:
-        """This rank's part of `linear`. With gather_output every rank gets all features: one all-gather."""
+        """This rank's part of `linear`. With gather_output every rank gets all features: one all-gather.
+
+        >>> linear, x = nn.Linear(6, 5), torch.ones(2, 6)
+        >>> run = ml.launch(lambda: ColumnParallelLinear.from_full(linear)(x), ranks=2)
+        >>> [tuple(part.shape) for part in run.values]
+        [(2, 3), (2, 2)]
+        """
         rank, ranks = place(group)
         weight, bias = shard(linear.weight, rank, ranks), shard(linear.bias, rank, ranks)
         sizes = split_sizes(linear.out_features, ranks) if gather_output else None
@@ -82,7 +88,14 @@ class RowParallelLinear(nn.Module):
 
     @classmethod
     def from_full(cls, linear: nn.Linear, group: Group = None) -> RowParallelLinear:
-        """This rank's part of `linear`; the bias is whole on every rank."""
+        """This rank's part of `linear`; the bias is whole on every rank.
+
+        >>> linear, x = nn.Linear(5, 6), torch.ones(2, 5)
+        >>> def rows():
+        ...     return RowParallelLinear.from_full(linear)(x.tensor_split(2, dim=-1)[dist.get_rank()])
+        >>> torch.allclose(ml.launch(rows, ranks=2).values[1], linear(x), atol=1e-5)
+        True
+        """
         rank, ranks = place(group)
         return cls(shard(linear.weight, rank, ranks, dim=1), copied(linear.bias), group)
 
@@ -165,6 +178,10 @@ def frozen(tensor: torch.Tensor) -> nn.Parameter:
 
 
 def split_sizes(features: int, ranks: int) -> list[int]:
-    """How many of `features` each rank gets: the first features % ranks get one more (tensor_split)."""
+    """How many of `features` each rank gets: the first features % ranks get one more (tensor_split).
+
+    >>> split_sizes(10, 4)
+    [3, 3, 2, 2]
+    """
     share, rest = divmod(features, ranks)
     return [share + (rank < rest) for rank in range(ranks)]

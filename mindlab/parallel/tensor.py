@@ -55,7 +55,13 @@ class ParallelMLP(nn.Module):
 
     @classmethod
     def from_full(cls, mlp: MLP, group: Group = None) -> ParallelMLP:
-        """This rank's part of `mlp`, copied; any inner size."""
+        """This rank's part of `mlp`, copied; any inner size.
+
+        >>> mlp, x = MLP(8, 30), torch.ones(1, 5, 8)
+        >>> run = ml.launch(lambda: ParallelMLP.from_full(mlp)(x), ranks=4)
+        >>> torch.allclose(run.values[3], mlp(x), atol=1e-5), [e.op for e in run.events if e.rank == 0]
+        (True, ['all_reduce'])
+        """
         return cls(
             ColumnParallelLinear.from_full(mlp.up, group), RowParallelLinear.from_full(mlp.down, group)
         )
@@ -116,14 +122,21 @@ class ParallelBlock(nn.Module):
 
     @classmethod
     def from_full(cls, block: Block, group: Group = None) -> ParallelBlock:
-        """This rank's part of `block`, copied. Raises ValueError where its heads cannot be split."""
+        """This rank's part of `block`, copied. Raises ValueError where its heads cannot be split.
+
+        >>> block, x = Block(32, heads=4, parallel=True), torch.ones(1, 5, 32)
+        >>> run = ml.launch(lambda: ParallelBlock.from_full(block)(x), ranks=4)
+        >>> torch.allclose(run.values[3], block(x), atol=1e-5), [e.op for e in run.events if e.rank == 0]
+        (True, ['all_reduce'])
+        """
         return cls(block, group)
 
     @torch.no_grad()
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """(B, S, hidden) on every rank from (B, S, hidden), the same on all."""
         if self.parallel:
-            both = self.attention.partial(self.norm1(x)) + self.mlp.partial(self.norm2(x))
+            both = self.attention.partial(self.norm1(x))
+            both += self.mlp.partial(self.norm2(x))
             return x + summed(both, self.attention.o.bias, self.mlp.down.bias, group=self.group)
         x = x + self.attention(self.norm1(x))
         after: torch.Tensor = self.mlp(self.norm2(x))

@@ -27,7 +27,13 @@ class VocabParallelEmbedding(nn.Module):
 
     @classmethod
     def from_full(cls, embedding: nn.Embedding, group: Group = None) -> VocabParallelEmbedding:
-        """This rank's rows of `embedding`, copied. Raises ValueError for one with max_norm."""
+        """This rank's rows of `embedding`, copied. Raises ValueError for one with max_norm.
+
+        >>> table, ids = nn.Embedding(10, 4), torch.tensor([[0, 9, 3]])
+        >>> run = ml.launch(lambda: VocabParallelEmbedding.from_full(table)(ids), ranks=3)
+        >>> torch.equal(run.values[2], table(ids))
+        True
+        """
         if embedding.max_norm is not None:
             raise ValueError(
                 f"max_norm={embedding.max_norm} changes rows of the table while it is read: use an embedding "
@@ -83,7 +89,13 @@ class VocabParallelLogits(nn.Module):
     def from_full(
         cls, full: nn.Linear | nn.Embedding, group: Group = None, *, gather_output: bool = False
     ) -> VocabParallelLogits:
-        """This rank's part, copied, of a linear layer to the vocabulary or of an embedding (tied weights)."""
+        """This rank's part, copied, of a linear layer to the vocabulary or of an embedding (tied weights).
+
+        >>> head, x = nn.Linear(4, 10), torch.ones(1, 4)
+        >>> run = ml.launch(lambda: VocabParallelLogits.from_full(head).argmax(x), ranks=3)
+        >>> torch.equal(run.values[2], head(x).argmax(-1))
+        True
+        """
         rank, ranks = place(group)
         bias: torch.Tensor | None = full.bias if isinstance(full, nn.Linear) else None
         sizes = split_sizes(len(full.weight), ranks)
