@@ -122,6 +122,19 @@ def test_a_message_begins_when_both_ends_are_posted_and_the_wait_is_seen():
     assert list(on.by_rank) == [close(end), close(end + 1e-6)]
 
 
+def test_a_collective_waits_for_a_member_that_comes_late():
+    """Would catch bytes that are sent to a rank which is not there yet."""
+    root, late = made.scripts(2)
+    root.call("broadcast", 4000, root=0)
+    late.compute(50_000)
+    late.call("broadcast", 4000, root=0)
+    on = ml.replay(made.run_of(root, late), machine())
+    assert list(on.by_rank) == [close(5e-5 + STEP)] * 2 and list(on.exposed) == [
+        close(5e-5 + STEP),
+        close(STEP),
+    ]
+
+
 def test_groups_beside_each_other_do_not_disturb_each_other_on_a_mesh():
     """Would catch calls of one group that are paired with another's, or one clock for all groups."""
 
