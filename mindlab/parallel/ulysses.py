@@ -50,7 +50,19 @@ def ulysses_attention(
     """
     _, ranks = place(group)
     _refuse(q, k, v, ranks)
-    sizes = agreed_sizes(q, sizes, group)
+    return attend_by_heads(q, k, v, agreed_sizes(q, sizes, group), causal=causal, group=group)
+
+
+def attend_by_heads(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    sizes: list[int],
+    *,
+    causal: bool = False,
+    group: dist.ProcessGroup | None = None,
+) -> torch.Tensor:
+    """This rank's shard of the attention: to its heads, attention there, and back."""
     q, k, v = (sequence_to_heads(x, sizes=sizes, group=group) for x in (q, k, v))
     out, _ = attention_with_lse(q, k, v, causal=causal)
     del q, k, v
