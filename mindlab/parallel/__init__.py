@@ -4,7 +4,7 @@
     kernels     the ways to compute it on one device, and which of them is used
     merge       merging partial attention by its log-sum-exp
     shards      cutting a sequence into one shard a rank, and joining the shards
-    tensor      linear layers, MLP, attention heads and vocabulary, split over ranks (linear, heads, vocabulary)
+    tensor      all tensor-parallel layers: of linear, heads and vocabulary, and MLP and block
     sameness    whether all ranks hold the same tensors
     sequence    norms and residuals on a shard of the sequence, between tensor-parallel layers
     norms       norms of tokens whose features lie on several ranks
