@@ -233,6 +233,6 @@ before. The attention is not.
     ),
     repair=REPAIR,
     source='DeepSpeed pull request 5664, "Fixing the reshape bug in sequence parallel alltoall, which '
-    'corrupted all QKV data" (2024); related: issue 5808 (batch above one), pull request 8317; "
-    "rewritten, and the test is ours',
+    'corrupted all QKV data" (2024); related: issue 5808 (a batch above one), pull request 8317; rewritten, '
+    "and the test is ours",
 )
