@@ -179,9 +179,9 @@ features.
     hints=(
         "Up is cut by columns, down by rows. What does each rank hold between them, and does it need "
         "anybody for GeLU?",
-        "Follow one inner feature: it is computed on one rank, goes through GeLU there, and enters the output "
-        "as one term of a sum. The sum runs over all inner features, so over all ranks. Which of the four "
-        "weights is no term of that sum?",
+        "Follow one inner feature: it is computed on one rank, goes through GeLU there, and enters the "
+        "output as one term of a sum. The sum runs over all inner features, so over all ranks. Which of "
+        "the four weights is no term of that sum?",
         """
 One call, and what is the same on all ranks comes after it:
 

@@ -29,8 +29,8 @@ QUIZ = Quiz(
     title="Chapter 02: tensor parallel",
     questions=(
         Question(
-            "A transformer layer on eight cards: 4096 tokens, hidden size 4096, bfloat16, an all-reduce after "
-            "attention and one after the MLP. How much does one card send?",
+            "A transformer layer on eight cards: 4096 tokens, hidden size 4096, bfloat16, an all-reduce "
+            "after attention and one after the MLP. How much does one card send?",
             answer=_layer,
             read="4, Bytes of a layer",
             choices=(
@@ -99,8 +99,8 @@ QUIZ = Quiz(
             ),
         ),
         Question(
-            "A block's attention and MLP stand beside each other: x + attention(x) + mlp(x). How many bytes does "
-            "it send, against one after the other?",
+            "A block's attention and MLP stand beside each other: x + attention(x) + mlp(x). How many bytes "
+            "does it send, against one after the other?",
             answer=lambda: float(_layer(sums=1) / _layer()),
             unit="times as many",
             read="3, How many all-reduces a layer",
