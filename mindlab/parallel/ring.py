@@ -17,9 +17,11 @@ from mindlab.parallel.attention import attention_with_lse, check_attention
 from mindlab.parallel.merge import Running, merge_lse
 from mindlab.parallel.shards import agreed_sizes, check_sizes, chunk_sizes
 
-__all__ = ["Part", "merge_lse", "ring_attention", "travel", "visible_part"]
+__all__ = ["Part", "merge_blocks", "merge_lse", "ring_attention", "travel", "visible_part"]
 
 Group = dist.ProcessGroup | None
+Blocks = Iterator[tuple[int, torch.Tensor, torch.Tensor]]
+"""Whose the block is, its keys, its values."""
 
 
 @torch.no_grad()
@@ -48,8 +50,16 @@ def ring_attention(
     _refuse_layouts(q, k)
     sizes = agreed_sizes(q, sizes, group)
     check_sizes(sizes, layout)
-    rank, running = dist.get_rank(group), None
-    for source, keys, values in travel(k, v, sizes, overlap=overlap, group=group):
+    blocks = travel(k, v, sizes, overlap=overlap, group=group)
+    return merge_blocks(q, blocks, sizes, dist.get_rank(group), causal=causal, layout=layout)
+
+
+def merge_blocks(
+    q: torch.Tensor, blocks: Blocks, sizes: Sequence[int], rank: int, *, causal: bool, layout: str
+) -> torch.Tensor:
+    """The attention of q, the queries of `rank`, over what they see of the blocks, merged one by one."""
+    running = None
+    for source, keys, values in blocks:
         part = visible_part(rank, source, sizes, causal=causal, layout=layout)
         if running is None:  # the rank's own block: each query sees at least itself
             running = Running(*attention_with_lse(q, keys, values, causal=part.causal))
@@ -62,23 +72,21 @@ def ring_attention(
 
 def travel(
     k: torch.Tensor, v: torch.Tensor, sizes: Sequence[int], *, overlap: bool = True, group: Group = None
-) -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:
-    """Every rank's keys and values in turn, as (whose they are, keys, values); this rank's own come first.
+) -> Blocks:
+    """Every rank's keys and values in turn, this rank's own first; p-1 transfers to the right.
 
-    p-1 transfers to the right neighbour, each one message of keys and one of values; none of an empty shard.
-    With `overlap` a transfer runs while the caller works on the block, else after it asks for the next.
-    A block is the caller's until then: two buffers take turns, and none is filled before it has been sent.
+    Each is one message of keys and one of values; none of an empty shard. With `overlap` they
+    run while the caller works on the block, else after it asks for the next. A block is the
+    caller's until then: two buffers take turns, and none is filled before it has been sent.
     """
     rank, ranks = dist.get_rank(group), len(sizes)
-    block = [k.contiguous(), v.contiguous()]
-    room = [_room(k, v, max(sizes)) for _ in range(min(2, ranks - 1))]
+    block, room = [k.contiguous(), v.contiguous()], _rooms(k, v, sizes)
     for step in range(ranks - 1):
         source = (rank - step) % ranks
-        coming = [_cut(flat, x, sizes[source - 1]) for flat, x in zip(room[step % 2], (k, v), strict=True)]
+        coming = _cut(room[step % 2], (k, v), sizes[source - 1])
         posted = _pass_on(block, coming, group) if overlap else []
         yield source, block[0], block[1]
-        posted = posted if overlap else _pass_on(block, coming, group)
-        for work in posted:
+        for work in posted if overlap else _pass_on(block, coming, group):
             work.wait()
         block = coming
     yield (rank + 1) % ranks, block[0], block[1]
@@ -97,13 +105,13 @@ def visible_part(
 ) -> Part:
     """What the queries of `rank` see of the keys of `source`.
 
-    Under a causal mask, contiguous: an earlier rank's block whole, a later one's not at all. Zigzag (rank r
-    has chunks r and 2p-1-r of 2p): of an earlier rank's block all queries see the first chunk, a later one's
-    both chunks are seen by the second half of the queries: two chunk pairs of four, whichever rank.
+    Under a causal mask, contiguous: an earlier rank's block whole, a later one's not at all.
+    Zigzag (rank r has chunks r and 2p-1-r of 2p): all queries see the first chunk of an earlier
+    rank's block; the second half of them sees a later one's whole block. Two chunk pairs of four.
 
     >>> [visible_part(1, source, [4, 4, 4], causal=True) for source in (0, 2)]
     [Part(first=0, keys=4, causal=False), Part(first=0, keys=0, causal=False)]
-    >>> [visible_part(1, source, [4, 4, 4], causal=True, layout="zigzag") for source in (0, 2)]
+    >>> [visible_part(1, which, [4, 4, 4], causal=True, layout="zigzag") for which in (0, 2)]
     [Part(first=0, keys=2, causal=False), Part(first=2, keys=4, causal=False)]
     """
     if not causal or source == rank:
@@ -127,15 +135,19 @@ def _pass_on(block: Sequence[torch.Tensor], coming: Sequence[torch.Tensor], grou
     return list(dist.batch_isend_irecv(ops)) if ops else []
 
 
-def _room(k: torch.Tensor, v: torch.Tensor, longest: int) -> list[torch.Tensor]:
-    """Flat memory for the keys and the values of the longest shard."""
-    return [x.new_empty(x.shape[0] * longest * x.shape[2] * x.shape[3]) for x in (k, v)]
+def _rooms(k: torch.Tensor, v: torch.Tensor, sizes: Sequence[int]) -> list[list[torch.Tensor]]:
+    """At most two buffers, each flat memory for the keys and the values of the longest shard."""
+    longest = max(sizes)
+    return [
+        [x.new_empty(x.shape[0] * longest * x.shape[2] * x.shape[3]) for x in (k, v)]
+        for _ in range(min(2, len(sizes) - 1))
+    ]
 
 
-def _cut(flat: torch.Tensor, x: torch.Tensor, length: int) -> torch.Tensor:
-    """The beginning of `flat` as a contiguous shard like x, but of another length."""
-    shape = (x.shape[0], length, *x.shape[2:])
-    return flat[: torch.Size(shape).numel()].view(shape)
+def _cut(room: Sequence[torch.Tensor], like: Sequence[torch.Tensor], length: int) -> list[torch.Tensor]:
+    """The beginning of each flat buffer as a contiguous shard like the other, but of another length."""
+    shapes = [torch.Size((x.shape[0], length, *x.shape[2:])) for x in like]
+    return [flat[: shape.numel()].view(shape) for flat, shape in zip(room, shapes, strict=True)]
 
 
 def _refuse_layouts(q: torch.Tensor, k: torch.Tensor) -> None:
