@@ -62,9 +62,7 @@ class MoE(nn.Module):
 
     def route(self, tokens: torch.Tensor) -> Route:
         """The experts and weights of each of the tokens (T, hidden)."""
-        probabilities = self.router(tokens).float().softmax(-1)
-        weights, experts = probabilities.topk(self.top_k, dim=-1)
-        return Route(experts, weights / weights.sum(-1, keepdim=True), probabilities)
+        return chosen(self.router(tokens), self.top_k)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """(…, hidden) from (…, hidden)."""
@@ -80,6 +78,17 @@ class MoE(nn.Module):
             token, slot = (route.experts == index).nonzero(as_tuple=True)
             results[token, slot] = expert(tokens[token])
         return combine(results, route.weights).view(x.shape)
+
+
+def chosen(logits: torch.Tensor, top_k: int) -> Route:
+    """The route that the router's logits (T, number of experts) give.
+
+    >>> chosen(torch.tensor([[0.0, 2.0, 2.0]]), 2).weights
+    tensor([[0.5000, 0.5000]])
+    """
+    probabilities = logits.float().softmax(-1)
+    weights, experts = probabilities.topk(top_k, dim=-1)
+    return Route(experts, weights / weights.sum(-1, keepdim=True), probabilities)
 
 
 def combine(results: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:

@@ -34,3 +34,7 @@ JACOBS = (
     "Jacobs et al., DeepSpeed Ulysses: System Optimizations for Enabling Training of Extreme Long Sequence "
     "Transformer Models (2023)"
 )
+GSHARD = (
+    "Lepikhin et al., GShard: Scaling Giant Models with Conditional Computation and Automatic Sharding (2020)"
+)
+DEEPSEEK_V3 = "DeepSeek-AI, DeepSeek-V3 Technical Report (2024), sections 2.1.2 and 3.2"

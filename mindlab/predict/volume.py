@@ -9,7 +9,8 @@ cut as `torch.tensor_split` cuts, which is what `mindlab.collectives` does.
 
 The strategies (`tensor_parallel`, `sequence_parallel`, `ring_attention`, `ulysses_attention`) take the shapes
 of a layer and say what its forward pass sends. There `itemsize` is always needed, and `per_rank` is given
-where ranks differ; `by_rank(ranks)` works in both cases.
+where ranks differ; `by_rank(ranks)` works in both cases. The experts' (`expert_…`) take a routing table, for
+what they send depends on it.
 
 Empty chunks are not sent. All ranks together receive what all ranks send: adding both counts every byte
 twice. Names that start with `gloo_` say what gloo does, not what a textbook says.
@@ -42,6 +43,15 @@ from mindlab.predict.collectives import (
     root_all_reduce,
     tree_broadcast,
     unchunked_ring_all_reduce,
+)
+from mindlab.predict.experts import (
+    expert_combine,
+    expert_counts,
+    expert_destinations,
+    expert_dispatch,
+    expert_dispatch_expected,
+    expert_parallel,
+    expert_weights,
 )
 from mindlab.predict.gloo import (
     gloo_all_gather,
@@ -95,4 +105,11 @@ __all__ = [
     "ring_attention_received",
     "ulysses_attention",
     "ulysses_attention_received",
+    "expert_parallel",
+    "expert_counts",
+    "expert_dispatch",
+    "expert_weights",
+    "expert_combine",
+    "expert_dispatch_expected",
+    "expert_destinations",
 ]
