@@ -5,6 +5,8 @@ All take `f(nbytes, ranks, *, alpha, beta, gamma=0.0)`. `nbytes` is D, the bytes
 of one link), `gamma` the seconds for adding a byte. A rank sends one message and receives one at a time; in
 the full-mesh forms it does so on all its p-1 links at once. One rank, or an empty tensor, takes 0 s.
 
+`cfg_speedup` takes the seconds of a guided step's parts.
+
 The number is modelled: it says what the model says, nothing of contention, of copies or of the host.
 
     >>> ml.seconds.ring_all_gather(4000, 4, alpha=1.0, beta=0.001).value
@@ -14,6 +16,7 @@ The number is modelled: it says what the model says, nothing of contention, of c
 from __future__ import annotations
 
 from mindlab.predict import rounds, sources
+from mindlab.predict.branches import cfg_speedup as cfg_speedup
 from mindlab.predict.chunks import check_size
 from mindlab.predict.quantity import Quantity
 from mindlab.predict.trees import floor_log2

@@ -28,6 +28,7 @@ twice. Names that start with `gloo_` say what gloo does, not what a textbook say
 from __future__ import annotations
 
 from mindlab.predict import rounds as rounds
+from mindlab.predict.branches import cfg_parallel
 from mindlab.predict.collectives import (
     bruck_all_to_all,
     direct_all_to_all,
@@ -112,4 +113,5 @@ __all__ = [
     "expert_combine",
     "expert_dispatch_expected",
     "expert_destinations",
+    "cfg_parallel",
 ]
