@@ -68,10 +68,10 @@ def sharded_rms_norm(x_shard: Tensor, weight: Tensor | None, eps: float, group: 
 
 
 def _gather_moments(x: Tensor, group: Group) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Count (ranks,), centre, mean off the centre and M2 (ranks, …) of every rank's slice, in one collective.
+    """Count, centre, mean off the centre and M2 of every rank's slice, in one collective.
 
-    The mean travels as two numbers, its rounded value and the rest: float32 near 10000 has steps of 0.001,
-    and slices' means that are off by as much would spoil the variance between the slices.
+    The mean travels as two numbers, its rounded value and the rest: float32 near 10000
+    has steps of 0.001, and slices' means that are off by as much would spoil the result.
     """
     count = x.shape[-1]
     centre = x.sum(-1) / max(count, 1)
@@ -87,10 +87,11 @@ def _gather_moments(x: Tensor, group: Group) -> tuple[Tensor, Tensor, Tensor, Te
 
 
 def _merge(counts: Tensor, centres: Tensor, rests: Tensor, squares: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Centre, mean off that centre, and variance of the whole token, from those of its slices.
+    """Centre, mean off that centre, and variance of the whole token, from its slices'.
 
-    M2 of the whole = sum of the slices' M2 + sum of count (slice's mean - mean)². An empty slice has count 0
-    and so no say. All ranks merge the same numbers in the same order: they agree to the bit.
+    M2 of the whole = sum of the slices' M2 + sum of count (slice's mean - mean)².
+    An empty slice has count 0 and so no say. All ranks merge the same numbers in the same
+    order: they agree to the bit.
     """
     share = (counts / counts.sum()).reshape(-1, *[1] * (centres.ndim - 1))
     centre = (share * centres).sum(0)

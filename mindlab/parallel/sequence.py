@@ -125,10 +125,10 @@ class SequenceParallelBlock(nn.Module):
 
 
 def gather_sequence(x: Tensor, sizes: Sequence[int], group: Group = None) -> Tensor:
-    """The whole sequence (B, S, …) from every rank's shard (B, S_r, …), on every rank; contiguous.
+    """The whole sequence (B, S, …), contiguous, from every rank's shard (B, S_r, …).
 
-    One ring all-gather, (p-1)/p of the result's bytes sent per rank. Collectives join along dim 0, so with
-    B > 1 the sequence goes there and back: two copies.
+    One ring all-gather, (p-1)/p of the result's bytes sent per rank. Collectives join along
+    dim 0, so with B > 1 the sequence goes there and back: two copies.
     """
     whole = ring_all_gather(x.transpose(0, 1).contiguous(), group, sizes=sizes)
     return whole.transpose(0, 1).contiguous()
