@@ -112,7 +112,12 @@ def imported(folder: str) -> set[str]:
 
 def test_every_import_is_declared() -> None:
     """Would catch a package that is there only because another one happens to need it today."""
-    other_names = {"bs4": "beautifulsoup4", "yaml": "pyyaml", "torch_npu": "torch-npu"}
+    other_names = {
+        "bs4": "beautifulsoup4",
+        "sklearn": "scikit-learn",
+        "torch_npu": "torch-npu",
+        "yaml": "pyyaml",
+    }
     wanted = {other_names.get(each, each.lower().replace("_", "-")) for each in imported("mindlab")}
     assert wanted - {"mindlab", *PEERS} <= {name(each) for each in DECLARED}
 

@@ -127,7 +127,7 @@ class Block(nn.Module):
         self.parallel = parallel
         self.norm1, self.norm2 = norm(hidden), norm(hidden)
         self.attention = Attention(hidden, heads, kv_heads, head_dim, bias=bias, causal=causal)
-        self.mlp = mlp(hidden, inner or 4 * hidden, bias=bias)
+        self.mlp: nn.Module = mlp(hidden, inner or 4 * hidden, bias=bias)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """(B, S, hidden) from (B, S, hidden)."""
