@@ -18,7 +18,7 @@ EPS = 1e-5
 
 def my_layer_norm(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
     """This rank's slice of the LayerNorm of the whole features."""
-    count = torch.full(x.shape[:-1], float(x.shape[-1]))
+    count = x.new_full(x.shape[:-1], x.shape[-1])
     mean = x.mean(-1)
     square = (x - mean.unsqueeze(-1)).square().sum(-1)
     own = torch.stack([count, mean, square])
@@ -35,7 +35,7 @@ def my_layer_norm(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> 
 def in_double(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
     """Right: plain sums, which may be added by the library; float64 has digits to spare."""
     wide = x.double()
-    count = torch.tensor([float(x.shape[-1])], dtype=torch.float64)
+    count = wide.new_tensor([x.shape[-1]])
     sums = torch.cat([count, wide.sum(-1).flatten(), wide.square().sum(-1).flatten()])
     dist.all_reduce(sums)
     mean, mean_square = (sums[1:] / sums[0]).view(2, *x.shape[:-1]).unbind()
@@ -47,11 +47,11 @@ def in_double(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torc
 def two_by_two(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
     """Right: the slices are merged one after the other, each pair by Chan's formula."""
     variance, mean = torch.var_mean(x, dim=-1, unbiased=False)
-    own = torch.cat([torch.tensor([float(x.shape[-1])]), mean.flatten(), variance.flatten()])
+    own = torch.cat([x.new_tensor([x.shape[-1]]), mean.flatten(), variance.flatten()])
     every = own.new_empty(dist.get_world_size() * len(own))
     dist.all_gather(list(every.split(len(own))), own)
     tokens = mean.numel()
-    have, mean, square = 0.0, torch.zeros(tokens), torch.zeros(tokens)
+    have, mean, square = 0.0, x.new_zeros(tokens), x.new_zeros(tokens)
     for row in every.split(len(own)):
         count, mine, theirs = float(row[0]), row[1 : 1 + tokens], row[1 + tokens :]
         apart = mine - mean
@@ -74,7 +74,7 @@ def alone(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Te
 
 def about_the_own_mean(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
     """Wrong: the squares are taken about this slice's mean, and only added up."""
-    count = torch.full(x.shape[:-1], float(x.shape[-1]))
+    count = x.new_full(x.shape[:-1], x.shape[-1])
     square = (x - x.mean(-1, keepdim=True)).square().sum(-1)
     sums = torch.stack([x.sum(-1), square, count])
     dist.all_reduce(sums)
@@ -84,7 +84,7 @@ def about_the_own_mean(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor
 
 def in_one_pass(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
     """Wrong: E[x²] - E[x]² in float32, which has no digit left at an offset of 10000."""
-    sums = torch.stack([x.sum(-1), x.square().sum(-1), torch.full(x.shape[:-1], float(x.shape[-1]))])
+    sums = torch.stack([x.sum(-1), x.square().sum(-1), x.new_full(x.shape[:-1], x.shape[-1])])
     dist.all_reduce(sums)
     mean, mean_square = sums[0] / sums[2], sums[1] / sums[2]
     variance = mean_square - mean.square()
@@ -105,7 +105,7 @@ def all_slices_alike(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) 
 
 def two_collectives(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
     """Wrong here: right values in two rounds, the second of which waits for the first."""
-    sums = torch.stack([x.sum(-1), torch.full(x.shape[:-1], float(x.shape[-1]))])
+    sums = torch.stack([x.sum(-1), x.new_full(x.shape[:-1], x.shape[-1])])
     dist.all_reduce(sums)
     off = x - (sums[0] / sums[1]).unsqueeze(-1)
     square = off.square().sum(-1)
@@ -115,7 +115,7 @@ def two_collectives(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -
 
 def everything_gathered(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
     """Wrong: right values, for the price of all features. Slices are filled up to one length."""
-    own = torch.full((*x.shape[:-1], 32), torch.nan)
+    own = x.new_full((*x.shape[:-1], 32), torch.nan)
     own[..., : x.shape[-1]] = x
     every = [torch.empty_like(own) for _ in range(dist.get_world_size())]
     dist.all_gather(every, own)
@@ -127,7 +127,7 @@ def everything_gathered(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tenso
 def the_unbiased_variance(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
     """Wrong: divided by one less than the number of features, as torch.var does unless told."""
     wide = x.double()
-    count = torch.full(x.shape[:-1], float(x.shape[-1]), dtype=torch.float64)
+    count = wide.new_full(x.shape[:-1], x.shape[-1])
     sums = torch.stack([wide.sum(-1), wide.square().sum(-1), count])
     dist.all_reduce(sums)
     mean = sums[0] / sums[2]
@@ -139,7 +139,7 @@ def the_unbiased_variance(x: torch.Tensor, weight: torch.Tensor, bias: torch.Ten
 def one_number_for_all_tokens(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
     """Wrong: one mean and one variance for all tokens together."""
     wide = x.double()
-    sums = torch.stack([wide.sum(), wide.square().sum(), torch.tensor(x.numel()).double()])
+    sums = torch.stack([wide.sum(), wide.square().sum(), wide.new_tensor(x.numel())])
     dist.all_reduce(sums)
     mean = sums[0] / sums[2]
     out = (wide - mean) * torch.rsqrt(sums[1] / sums[2] - mean.square() + EPS)
