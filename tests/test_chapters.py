@@ -29,9 +29,17 @@ MOST_ROWS = {"01": 50}
 """Chapters that check in loops: more rows than calls in the source."""
 FORMULAS = {
     "01": (r"2\frac{p-1}{p}D", r"\frac{p-1}{p}D", r"2(p-1)", r"\lceil\log_2p\rceil"),
+    "02": (r"2\cdot2\frac{p-1}{p}bshe", r"1\cdot2\frac{p-1}{p}bshe", r"\frac{p-1}{p}D"),
+    "04": (r"\frac{p-1}{p}2bsKde", r"p-1", r"\frac{s(s+1)}{2p}"),
+    "05": (r"\frac{p-1}{p}(2H+2K)db\frac{s}{p}e", r"(2H+2p)", r"\frac{p-1}{p}2bsKde"),
 }
 """Formulas that the chapter is about, without spaces: each must stand in a check that ran."""
-VARIANTS = {"01": {"ranks": 3, "numel": 1680}}
+VARIANTS = {
+    "01": {"ranks": 3, "numel": 1680},
+    "02": {"ranks": 3, "sequence": 8, "hidden": 48},
+    "04": {"ranks": 3, "sequence": 30, "heads": 4},
+    "05": {"ranks": 3, "sequence": 120, "head_dim": 8},
+}
 """Other parameters with which a chapter must run to its end, too."""
 OWN_REPAIRS = {"01-a", "01-b"}
 """Cases that the chapter repairs in other words than `ml.solution` does."""

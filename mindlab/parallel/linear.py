@@ -111,9 +111,9 @@ class RowParallelLinear(nn.Module):
 
 
 def summed(partial: torch.Tensor, *biases: torch.Tensor | None, group: Group = None) -> torch.Tensor:
-    """The sum of all ranks' `partial`, plus the biases, once: one all-reduce. `partial` may be overwritten.
+    """The sum of all ranks' `partial`, plus the biases, once: one all-reduce.
 
-    A bias inside the partial sums would come in p times.
+    A bias inside the partial sums would come in p times. `partial` may be overwritten.
     """
     total = partial.contiguous()  # gloo adds up the wrong elements of a tensor with gaps
     dist.all_reduce(total, group=group)
@@ -169,7 +169,9 @@ def copied(tensor: Maybe) -> Maybe:
 
     A view would be as right, and would hold the whole weight in memory.
     """
-    return tensor if tensor is None else tensor.detach().clone(memory_format=torch.contiguous_format)
+    if tensor is None:
+        return None
+    return tensor.detach().clone(memory_format=torch.contiguous_format)
 
 
 def frozen(tensor: torch.Tensor) -> nn.Parameter:

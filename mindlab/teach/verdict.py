@@ -99,7 +99,9 @@ class Verdict:
         heads = "".join(f'<th style="text-align:left">{head}</th>' for head in _HEADS)
         cells = "".join(f'<td style="text-align:left">{text}</td>' for text in self._html_cells())
         style = "opacity:.8;white-space:pre-wrap"  # the message of a rank has several lines
-        why = f'<div style="{style}">{html.escape(self.reason)}</div>' if self.reason else ""
+        below = [_math(self.formula)] if self._formula_below else []
+        below += [html.escape(self.reason)] if self.reason else []
+        why = "".join(f'<div style="{style}">{text}</div>' for text in below)
         table = f'<table class="mindlab-check"><tr>{heads}</tr><tr>{cells}</tr></table>'
         return f"<div>{table}{why}</div>"
 
@@ -124,6 +126,11 @@ class Verdict:
         if shell is not None and self._shown_in != shell.execution_count:
             show(self)
 
+    @property
+    def _formula_below(self) -> bool:
+        """Whether the formula is too long for its column: a formula is not broken into lines."""
+        return len(self.formula) > _LONG
+
     def _word(self) -> str:
         return f"{_MARKS[self.verdict]} {self.verdict}" + (", as meant" if self.meant_to_fail else "")
 
@@ -140,14 +147,20 @@ class Verdict:
 
     def _html_cells(self) -> Iterable[str]:
         yield html.escape(self.claim)
-        yield f'<span class="math">${html.escape(self.formula)}$</span>' if self.formula else ""
+        yield "below" if self._formula_below else _math(self.formula)
         yield from (html.escape(text) for head, text in self._cells() if head != "formula")
         yield f'<b style="color:{_COLOURS[self.verdict]}">{html.escape(self._word())}</b>'
 
 
+_LONG = 40
+"""Characters of LaTeX that fit into the column of formulas."""
 _HEADS = ("claim", "formula", "predicted", "measured", "ratio", "provenance", "verdict")
 EXPECTED_ERRORS: ContextVar[tuple[Any, ...]] = ContextVar("expected_errors", default=())
 """The `expect_error` blocks that are open, the innermost last."""
+
+
+def _math(formula: str) -> str:
+    return f'<span class="math">${html.escape(formula)}$</span>' if formula else ""
 
 
 def graded_of(run: Run) -> dict[str, Any]:
