@@ -1,4 +1,4 @@
-"""Case 05-a: all ranks agree."""
+"""Case 05-a: equal to the last bit."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _one_card(given: list[tuple[Environment, torch.Tensor]]) -> list[torch.Tenso
 
 REPAIR = Exercise(
     name="05-a",
-    title="All ranks agree",
+    title="Equal to the last bit",
     statement="""
 The attention of one sequence over itself, whole on every rank. `environment` is what a launcher sets on hosts
 of two cards each: WORLD_SIZE, RANK, LOCAL_RANK. `x` is what `torch.randn` gave on this rank; the sequence of
@@ -176,7 +176,7 @@ passes.
 
 CASE = Case(
     name="05-a",
-    title="All ranks agree",
+    title="Equal to the last bit",
     story="""
 The documentation of a library shows how to switch Ulysses on. Each process makes its input, takes its piece,
 goes to the heads, attends, comes back, and gathers the whole. Somebody compares the results of the ranks:
