@@ -11,6 +11,8 @@
     ring        keys and values travel round a ring, results are merged by their log-sum-exp
     expert      the experts of a mixture on different ranks; tokens travel to them (routes: who goes where)
     cfg         the two predictions of guidance on two groups of ranks, or in one batch
+    pipeline    stages of a model on the ranks, micro-batches and tokens going through (stages, hops)
+    replicas    whole models that serve other requests, and the policies that route them
     ulysses     all-to-all from a shard of the sequence to a shard of the heads, and back
 
 Each function is ordinary code on torch.distributed: it runs in `ml.launch` and under torchrun alike.

@@ -5,7 +5,8 @@ All take `f(nbytes, ranks, *, alpha, beta, gamma=0.0)`. `nbytes` is D, the bytes
 of one link), `gamma` the seconds for adding a byte. A rank sends one message and receives one at a time; in
 the full-mesh forms it does so on all its p-1 links at once. One rank, or an empty tensor, takes 0 s.
 
-`cfg_speedup` takes the seconds of a guided step's parts.
+`cfg_speedup` takes the seconds of a guided step's parts; `pipeline` those of each stage, and `pipeline_idle`
+and `pipeline_overhead` say how much of their time stages idle.
 
 The number is modelled: it says what the model says, nothing of contention, of copies or of the host.
 
@@ -19,6 +20,9 @@ from mindlab.predict import rounds, sources
 from mindlab.predict.branches import cfg_speedup as cfg_speedup
 from mindlab.predict.chunks import check_size
 from mindlab.predict.quantity import Quantity
+from mindlab.predict.schedules import pipeline as pipeline
+from mindlab.predict.schedules import pipeline_idle as pipeline_idle
+from mindlab.predict.schedules import pipeline_overhead as pipeline_overhead
 from mindlab.predict.trees import floor_log2
 
 

@@ -38,3 +38,11 @@ GSHARD = (
     "Lepikhin et al., GShard: Scaling Giant Models with Conditional Computation and Automatic Sharding (2020)"
 )
 DEEPSEEK_V3 = "DeepSeek-AI, DeepSeek-V3 Technical Report (2024), sections 2.1.2 and 3.2"
+HUANG = (
+    "Huang et al., GPipe: Efficient Training of Giant Neural Networks using Pipeline Parallelism (2019), "
+    "section 2.3"
+)
+NARAYANAN = (
+    "Narayanan et al., Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM "
+    "(2021), section 2.2"
+)

@@ -64,6 +64,7 @@ from mindlab.predict.gloo import (
     gloo_reduce_scatter,
     gloo_scatter,
 )
+from mindlab.predict.pipelines import pipeline, pipeline_decode
 from mindlab.predict.strategies import (
     gloo_sequence_parallel,
     gloo_tensor_parallel,
@@ -114,4 +115,6 @@ __all__ = [
     "expert_dispatch_expected",
     "expert_destinations",
     "cfg_parallel",
+    "pipeline",
+    "pipeline_decode",
 ]

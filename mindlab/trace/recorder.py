@@ -15,6 +15,7 @@ import contextlib
 import functools
 import inspect
 import sys
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -98,6 +99,11 @@ def compute(flop: float, nbytes: float = 0, what: str = "") -> None:
     """
     if _present is not None:
         _present.compute(flop, nbytes, what)
+
+
+def now() -> float:
+    """Seconds since the experiment began, on the clock of its events; outside one, of `time.monotonic()`."""
+    return time.monotonic() - (_present.origin if _present is not None else 0.0)
 
 
 def step(label: str) -> None:
