@@ -8,10 +8,17 @@ from itertools import pairwise
 
 import pytest
 import torch
+import torch.distributed as dist
 from torch import Tensor
 
+import mindlab as ml
 from mindlab.models import digits
 from mindlab.models.digits import NULL, DigitsModel, denoise_step, first_noise, guided, noisy, sample
+from mindlab.models.training import one_thread
+from mindlab.parallel.ring import ring_attention
+from mindlab.parallel.sequence import gather_sequence
+from mindlab.parallel.shards import split_sequence
+from mindlab.parallel.tensor import ParallelBlock
 
 LABELS = torch.arange(200) % 10
 
@@ -25,7 +32,8 @@ def model() -> DigitsModel:
 @pytest.fixture(scope="module")
 def drawn(model: DigitsModel) -> dict[float, Tensor]:
     """200 digits at each scale."""
-    return {scale: sample(model, LABELS, scale=scale, seed=1) for scale in (0.0, 1.0, 3.0)}
+    with one_thread():  # on a busy machine two threads wait for each other
+        return {scale: sample(model, LABELS, scale=scale, seed=1) for scale in (0.0, 1.0, 3.0)}
 
 
 @pytest.fixture(scope="module")
@@ -134,6 +142,42 @@ def test_patches_lie_where_their_pixels_were() -> None:
     x = torch.arange(128.0).view(2, 1, 8, 8)
     assert model.embed(x)[0, 1].tolist() == [2, 3, 10, 11]
     assert torch.equal(model.read(model.embed(x)), x)
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_split_blocks_draw_the_same_digits(model: DigitsModel, ranks: int) -> None:
+    """Would catch a condition that a split block does not get: its heads and features lie on other ranks."""
+
+    def split_and_sample() -> Tensor:
+        split = digits.load_digits()
+        for index, block in enumerate(split.blocks):
+            split.blocks[index] = ParallelBlock.from_full(block)
+        return sample(split, [7, 0, 3], steps=5)
+
+    wanted = sample(model, [7, 0, 3], steps=5)
+    for images in ml.launch(split_and_sample, ranks=ranks).values:
+        # the order of float32 sums differs with the ranks; 5 steps add up
+        torch.testing.assert_close(images, wanted, atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("ranks", [3, 4])
+def test_split_tokens_draw_the_same_digits(model: DigitsModel, ranks: int) -> None:
+    """Would catch a condition that depends on a token: a rank holds 5 or 6 of the 16, or 4 of them."""
+
+    def predict(x: Tensor, t: Tensor, labels: Tensor) -> Tensor:
+        tokens, condition = split_sequence(model.embed(x), dist.get_world_size()), model.condition(t, labels)
+        mine, sizes = tokens[dist.get_rank()], [each.shape[1] for each in tokens]
+        for layer, block in zip(model.conditions, model.blocks, strict=True):
+            mine = mine + layer(condition)
+            q, k, v = block.attention.qkv(block.norm1(mine))
+            mine = mine + block.attention.o(ring_attention(q, k, v, sizes=sizes).flatten(2))
+            mine = mine + block.mlp(block.norm2(mine))
+        return model.read(gather_sequence(mine, sizes))
+
+    wanted = sample(model, [7, 0, 3], steps=5)
+    for images in ml.launch(sample, predict, [7, 0, 3], steps=5, ranks=ranks).values:
+        # merging by LSE rounds otherwise than one softmax; 5 steps add up
+        torch.testing.assert_close(images, wanted, atol=1e-4, rtol=0)
 
 
 @pytest.mark.parametrize(
