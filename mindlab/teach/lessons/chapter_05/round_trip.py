@@ -34,7 +34,7 @@ def one_exchange_for_both(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 def repaired(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """This rank's positions of the attention over the whole sequence."""
     p = dist.get_world_size()
-    batch, length, heads, head_dim = q.shape
+    batch, length, _, head_dim = q.shape
 
     def exchange(pieces: Tensor) -> Tensor:
         arriving = torch.empty_like(pieces)
@@ -42,12 +42,13 @@ def repaired(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         return arriving
 
     def to_heads(x: Tensor) -> Tensor:
-        pieces = x.reshape(batch, length, p, -1, head_dim).permute(2, 0, 1, 3, 4).contiguous()
+        pieces = x.reshape(batch, length, p, -1, head_dim)
+        pieces = pieces.permute(2, 0, 1, 3, 4).contiguous()
         return exchange(pieces).transpose(0, 1).reshape(batch, p * length, -1, head_dim)
 
     def to_positions(x: Tensor) -> Tensor:
         pieces = x.reshape(batch, p, length, -1, head_dim).transpose(0, 1).contiguous()
-        return exchange(pieces).permute(1, 2, 0, 3, 4).reshape(batch, length, heads, head_dim)
+        return exchange(pieces).permute(1, 2, 0, 3, 4).reshape(q.shape)
 
     out, _ = attention_with_lse(to_heads(q), to_heads(k), to_heads(v))
     return to_positions(out)
