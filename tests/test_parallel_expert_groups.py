@@ -8,28 +8,28 @@ import torch.distributed as dist
 from expert_runs import OPTIONS, check, check_bytes, layer, run_layer, tokens
 
 import mindlab as ml
-from mindlab.parallel.expert import Dispatch, ExpertParallelMoE
+from mindlab.parallel.expert import Dispatch, ExpertParallelMoE, swapped
 from mindlab.predict.placement import expert_capacity
 
 
+@pytest.mark.parametrize("favourite", [3, None])
 @pytest.mark.parametrize("options", list(OPTIONS))
-def test_a_capacity_drops_and_says_what(options: str) -> None:
+def test_a_capacity_drops_and_says_what(options: str, favourite: int | None) -> None:
     """Would catch drops unnoticed, second choices before first ones, weights made to add up to 1 again."""
-    moe, parts = layer(top_k=2, favourite=3), tokens([6, 0, 9], favoured=True)
-    run = ml.launch(run_layer, moe, parts, ranks=3, capacity_factor=1.0, **OPTIONS[options])
+    moe, parts = layer(top_k=2, favourite=favourite), tokens([6, 0, 12], favoured=favourite is not None)
+    run = ml.launch(run_layer, moe, parts, ranks=3, capacity_factor=0.75, **OPTIONS[options])
     check(run, moe, parts)
     check_bytes(run, 6, 4, OPTIONS[options])
     for rank, part in enumerate(parts):
         dispatch = run.values[rank][1]
-        assert dispatch.capacity == expert_capacity(len(part), 6, 2, 1.0) == [2, 0, 3][rank]
+        assert dispatch.capacity == expert_capacity(len(part), 6, 2, 0.75) == [2, 0, 3][rank]
         assert dispatch.dropped == by_turns(dispatch.choices.tolist(), dispatch.capacity)
-        assert (
-            len(dispatch.dropped) == int((~dispatch.kept).sum())
-            and int(dispatch.sent.max()) <= dispatch.capacity
-        )
+        assert len(dispatch.dropped) == int((~dispatch.kept).sum())
+        assert int(dispatch.sent.sum(0).max()) <= dispatch.capacity
         lost = [t for t in range(len(part)) if not dispatch.routes[t]]
         assert dispatch.lost == lost and not run.values[rank][0][lost].any()
-        assert [t for t, e in dispatch.dropped if e == 3] == list(range(len(part)))[dispatch.capacity :]
+        if favourite == 3:
+            assert [t for t, e in dispatch.dropped if e == 3] == list(range(len(part)))[dispatch.capacity :]
 
 
 def by_turns(choices: list[list[int]], capacity: int) -> list[tuple[int, int]]:
@@ -103,3 +103,19 @@ def test_a_rank_counted_twice_computes_twice() -> None:
 
     run = ml.launch(one_group, ranks=4)
     assert sum(int(dispatch.load.sum()) for _, dispatch in run.values) == 2 * 2 * 13
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_rows_that_carry_their_sender(ranks: int) -> None:
+    """Would catch split sizes swapped, or rows in another order: each row holds its sender and its number."""
+
+    def ragged() -> list[list[int]]:
+        rank = dist.get_rank()
+        sent = [(rank + 2 * to) % 5 for to in range(ranks)]
+        received = [(source + 2 * rank) % 5 for source in range(ranks)]
+        rows = torch.tensor([[rank, to, n] for to, count in enumerate(sent) for n in range(count)])
+        return swapped(rows.reshape(-1, 3), sent, received).tolist()
+
+    for rank, rows in enumerate(ml.launch(ragged, ranks=ranks).values):
+        right = [[source, rank, n] for source in range(ranks) for n in range((source + 2 * rank) % 5)]
+        assert rows == right
