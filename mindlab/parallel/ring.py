@@ -57,7 +57,7 @@ def ring_attention(
 def merge_blocks(
     q: torch.Tensor, blocks: Blocks, sizes: Sequence[int], rank: int, *, causal: bool, layout: str
 ) -> torch.Tensor:
-    """The attention of q, the queries of `rank`, over what they see of the blocks, merged one by one."""
+    """The attention of q, the queries of `rank`, over all blocks, merged one by one."""
     running = None
     for source, keys, values in blocks:
         part = visible_part(rank, source, sizes, causal=causal, layout=layout)
@@ -75,9 +75,9 @@ def travel(
 ) -> Blocks:
     """Every rank's keys and values in turn, this rank's own first; p-1 transfers to the right.
 
-    Each is one message of keys and one of values; none of an empty shard. With `overlap` they
-    run while the caller works on the block, else after it asks for the next. A block is the
-    caller's until then: two buffers take turns, and none is filled before it has been sent.
+    Each is one message of keys and one of values; none of an empty shard. With `overlap`
+    they run while the caller works on the block, else after it asks for the next. A block is
+    the caller's until then: two buffers take turns, none is filled before it has been sent.
     """
     rank, ranks = dist.get_rank(group), len(sizes)
     block, room = [k.contiguous(), v.contiguous()], _rooms(k, v, sizes)
@@ -106,8 +106,8 @@ def visible_part(
     """What the queries of `rank` see of the keys of `source`.
 
     Under a causal mask, contiguous: an earlier rank's block whole, a later one's not at all.
-    Zigzag (rank r has chunks r and 2p-1-r of 2p): all queries see the first chunk of an earlier
-    rank's block; the second half of them sees a later one's whole block. Two chunk pairs of four.
+    Zigzag (rank r has chunks r and 2p-1-r of 2p): all queries see the first chunk of an
+    earlier rank's block; the second half of them sees a later one's whole block.
 
     >>> [visible_part(1, source, [4, 4, 4], causal=True) for source in (0, 2)]
     [Part(first=0, keys=4, causal=False), Part(first=0, keys=0, causal=False)]
