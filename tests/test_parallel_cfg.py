@@ -11,7 +11,7 @@ import torch.distributed as dist
 from torch import nn
 
 import mindlab as ml
-from mindlab.models.digits import DigitsModel, guided, sample
+from mindlab.models.digits import DigitsModel, guided, load_digits, sample
 from mindlab.models.layers import MLP
 from mindlab.parallel import cfg
 from mindlab.parallel.cfg import branch, cfg_fused, cfg_parallel, combined
@@ -129,6 +129,20 @@ def test_a_whole_denoising_run(ranks: int) -> None:
         # a batch twice as large may round its sums in another order: 14 times that, in each of five steps
         assert float((fused - serial).abs().max()) <= 1e-4
     assert run.sent.tolist() == [int(ml.volume.cfg_parallel(3 * 64, ranks, itemsize=4, steps=5))] * ranks
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_the_digits_that_ship(ranks: int) -> None:
+    """Would catch pictures of a trained model that differ by how their two predictions were made."""
+    digits, labels = load_digits(), list(range(10))
+
+    def denoise() -> list[torch.Tensor]:
+        return [sample(digits, labels, guide=guide) for guide in (cfg_parallel, cfg_fused)]
+
+    serial = sample(digits, labels)
+    for parallel, fused in ml.launch(denoise, ranks=ranks).values:
+        assert float((parallel - serial).abs().max()) <= CLOSE
+        assert float((fused - serial).abs().max()) <= CLOSE
 
 
 @pytest.mark.parametrize("ranks", [2, 4, 6])
