@@ -102,7 +102,7 @@ class SequenceParallelBlock(nn.Module):
     def _after(
         self, norm: nn.Module, layer: Partial, bias: Tensor | None, x: Tensor, sizes: list[int]
     ) -> Tensor:
-        """This rank's shard of layer(norm(x)); the layer's bias is added once, after the sum."""
+        """This rank's shard of layer(norm(x)); its bias is added once, after the sum."""
         whole = gather_sequence(norm(x), sizes, self.group)
         terms = layer.partial(whole)
         del whole  # not needed while the sum is made

@@ -11,20 +11,19 @@ from mindlab.predict.quantity import Quantity
 from mindlab.teach import inputs
 from mindlab.teach.lesson import Bound, Budget, Case, Choice, Exercise, OfTrial, Trial, Wrong
 
-Pair = tuple[torch.Tensor, torch.Tensor]
+Tensor = torch.Tensor
+Pair = tuple[Tensor, Tensor]
 BATCH, HEAD, EPS = 2, 8, 1e-6
 
 
-def norm_queries_and_keys(
-    q: torch.Tensor, k: torch.Tensor, q_weight: torch.Tensor, k_weight: torch.Tensor
-) -> Pair:
-    """RMSNorm of all queries' features and of all keys' features: this rank's heads of both."""
+def norm_queries_and_keys(q: Tensor, k: Tensor, q_weight: Tensor, k_weight: Tensor) -> Pair:
+    """This rank's heads, normalised over the features of all heads."""
     q_scale = torch.rsqrt(q.square().mean(-1, keepdim=True) + 1e-6)
     k_scale = torch.rsqrt(k.square().mean(-1, keepdim=True) + 1e-6)
     return q * q_scale * q_weight, k * k_scale * k_weight
 
 
-def repaired(q: torch.Tensor, k: torch.Tensor, q_weight: torch.Tensor, k_weight: torch.Tensor) -> Pair:
+def repaired(q: Tensor, k: Tensor, q_weight: Tensor, k_weight: Tensor) -> Pair:
     """The same, with one small all_reduce for both."""
     means = torch.stack([q.square().mean(-1), k.square().mean(-1)])
     dist.all_reduce(means)
@@ -32,7 +31,7 @@ def repaired(q: torch.Tensor, k: torch.Tensor, q_weight: torch.Tensor, k_weight:
     return q * q_scale * q_weight, k * k_scale * k_weight
 
 
-def sums_and_counts(q: torch.Tensor, k: torch.Tensor, q_weight: torch.Tensor, k_weight: torch.Tensor) -> Pair:
+def sums_and_counts(q: Tensor, k: Tensor, q_weight: Tensor, k_weight: Tensor) -> Pair:
     """Right: sums of squares, divided by the number of all features."""
     p = dist.get_world_size()
     sums = torch.cat([q.square().sum(-1).flatten(), k.square().sum(-1).flatten()])
@@ -42,7 +41,7 @@ def sums_and_counts(q: torch.Tensor, k: torch.Tensor, q_weight: torch.Tensor, k_
     return q, k / (of_k / (p * k.shape[-1]) + EPS).sqrt() * k_weight
 
 
-def gathered_sums(q: torch.Tensor, k: torch.Tensor, q_weight: torch.Tensor, k_weight: torch.Tensor) -> Pair:
+def gathered_sums(q: Tensor, k: Tensor, q_weight: Tensor, k_weight: Tensor) -> Pair:
     """Right: two numbers a token from each rank, added by everybody."""
     own = torch.stack([q.square().mean(-1), k.square().mean(-1)])
     every = [torch.empty_like(own) for _ in range(dist.get_world_size())]
@@ -51,7 +50,7 @@ def gathered_sums(q: torch.Tensor, k: torch.Tensor, q_weight: torch.Tensor, k_we
     return q / (means[0] + EPS).sqrt() * q_weight, k / (means[1] + EPS).sqrt() * k_weight
 
 
-def not_divided(q: torch.Tensor, k: torch.Tensor, q_weight: torch.Tensor, k_weight: torch.Tensor) -> Pair:
+def not_divided(q: Tensor, k: Tensor, q_weight: Tensor, k_weight: Tensor) -> Pair:
     """Wrong: the sum of the ranks' means is taken for the mean."""
     means = torch.stack([q.square().mean(-1), k.square().mean(-1)])
     dist.all_reduce(means)
@@ -59,7 +58,7 @@ def not_divided(q: torch.Tensor, k: torch.Tensor, q_weight: torch.Tensor, k_weig
     return q * q_scale * q_weight, k * k_scale * k_weight
 
 
-def means_of_roots(q: torch.Tensor, k: torch.Tensor, q_weight: torch.Tensor, k_weight: torch.Tensor) -> Pair:
+def means_of_roots(q: Tensor, k: Tensor, q_weight: Tensor, k_weight: Tensor) -> Pair:
     """Wrong: roots are averaged, where the root of the average is wanted."""
     roots = torch.stack([q.square().mean(-1).sqrt(), k.square().mean(-1).sqrt()])
     dist.all_reduce(roots)
@@ -67,7 +66,7 @@ def means_of_roots(q: torch.Tensor, k: torch.Tensor, q_weight: torch.Tensor, k_w
     return q / of_q * q_weight, k / of_k * k_weight
 
 
-def one_for_both(q: torch.Tensor, k: torch.Tensor, q_weight: torch.Tensor, k_weight: torch.Tensor) -> Pair:
+def one_for_both(q: Tensor, k: Tensor, q_weight: Tensor, k_weight: Tensor) -> Pair:
     """Wrong: queries and keys share one mean."""
     p = dist.get_world_size()
     both = torch.cat([q, k], dim=-1)
@@ -77,7 +76,7 @@ def one_for_both(q: torch.Tensor, k: torch.Tensor, q_weight: torch.Tensor, k_wei
     return q * scale * q_weight, k * scale * k_weight
 
 
-def two_all_reduces(q: torch.Tensor, k: torch.Tensor, q_weight: torch.Tensor, k_weight: torch.Tensor) -> Pair:
+def two_all_reduces(q: Tensor, k: Tensor, q_weight: Tensor, k_weight: Tensor) -> Pair:
     """Wrong here: right values; one message each for queries and keys."""
     out = []
     for x, weight in ((q, q_weight), (k, k_weight)):
@@ -87,9 +86,7 @@ def two_all_reduces(q: torch.Tensor, k: torch.Tensor, q_weight: torch.Tensor, k_
     return out[0], out[1]
 
 
-def all_heads_gathered(
-    q: torch.Tensor, k: torch.Tensor, q_weight: torch.Tensor, k_weight: torch.Tensor
-) -> Pair:
+def all_heads_gathered(q: Tensor, k: Tensor, q_weight: Tensor, k_weight: Tensor) -> Pair:
     """Wrong: right values, for the price of all queries and keys."""
     own = torch.cat([q, k], dim=-1)
     every = [torch.empty_like(own) for _ in range(dist.get_world_size())]
@@ -99,7 +96,7 @@ def all_heads_gathered(
     return q * scales[0] * q_weight, k * scales[1] * k_weight
 
 
-def head_by_head(q: torch.Tensor, k: torch.Tensor, q_weight: torch.Tensor, k_weight: torch.Tensor) -> Pair:
+def head_by_head(q: Tensor, k: Tensor, q_weight: Tensor, k_weight: Tensor) -> Pair:
     """Wrong: each head by itself, which is another model's norm."""
     out = []
     for x, weight in ((q, q_weight), (k, k_weight)):
@@ -108,9 +105,7 @@ def head_by_head(q: torch.Tensor, k: torch.Tensor, q_weight: torch.Tensor, k_wei
     return out[0], out[1]
 
 
-def _given(
-    seed: int, rank: int, trial: Trial
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+def _given(seed: int, rank: int, trial: Trial) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """This rank's heads of queries and keys, some heads larger than others, and its part of the weights."""
     parts = []
     for name in ("heads", "kv_heads"):
@@ -122,7 +117,7 @@ def _given(
     return parts[0], parts[2], parts[1], parts[3]
 
 
-def _reference(given: list[tuple[torch.Tensor, ...]]) -> list[Pair]:
+def _reference(given: list[tuple[Tensor, ...]]) -> list[Pair]:
     out = []
     for x, weight in ((0, 2), (1, 3)):
         whole, scale = (torch.cat([parts[place] for parts in given], dim=-1) for place in (x, weight))

@@ -12,13 +12,12 @@ from mindlab.predict import volume
 from mindlab.teach import inputs
 from mindlab.teach.lesson import Bound, Budget, Exercise, OfTrial, Tolerance, Trial, Wrong
 
-Given = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, list[int]]
+Tensor = torch.Tensor
+Given = tuple[Tensor, Tensor, Tensor, Tensor, list[int]]
 BATCH = 2
 
 
-def shard_of_mlp(
-    x: torch.Tensor, up: torch.Tensor, down: torch.Tensor, bias: torch.Tensor, sizes: list[int]
-) -> torch.Tensor:
+def shard_of_mlp(x: Tensor, up: Tensor, down: Tensor, bias: Tensor, sizes: list[int]) -> Tensor:
     """This rank's positions, after the MLP."""
     mine = x.transpose(0, 1).contiguous()
     whole = ml.collectives.ring_all_gather(mine, sizes=sizes)
@@ -27,9 +26,7 @@ def shard_of_mlp(
     return shard.transpose(0, 1) + bias
 
 
-def token_by_token(
-    x: torch.Tensor, up: torch.Tensor, down: torch.Tensor, bias: torch.Tensor, sizes: list[int]
-) -> torch.Tensor:
+def token_by_token(x: Tensor, up: Tensor, down: Tensor, bias: Tensor, sizes: list[int]) -> Tensor:
     """Right: an MLP does not ask which position a token has, so batch and sequence may be one dimension."""
     rows = [x.shape[0] * size for size in sizes]
     whole = ml.collectives.ring_all_gather(x.flatten(0, 1), sizes=rows)
@@ -38,30 +35,24 @@ def token_by_token(
     return shard.view_as(x) + bias
 
 
-def from_the_package(
-    x: torch.Tensor, up: torch.Tensor, down: torch.Tensor, bias: torch.Tensor, sizes: list[int]
-) -> torch.Tensor:
+def from_the_package(x: Tensor, up: Tensor, down: Tensor, bias: Tensor, sizes: list[int]) -> Tensor:
     """Right: the two ways between the shards that the package has."""
     whole = sequence.gather_sequence(x, sizes)
     return sequence.scatter_sequence(F.linear(F.gelu(F.linear(whole, up)), down), sizes) + bias
 
 
-def _gathered(x: torch.Tensor, sizes: list[int]) -> torch.Tensor:
+def _gathered(x: Tensor, sizes: list[int]) -> Tensor:
     return sequence.gather_sequence(x, sizes)
 
 
-def summed_then_cut(
-    x: torch.Tensor, up: torch.Tensor, down: torch.Tensor, bias: torch.Tensor, sizes: list[int]
-) -> torch.Tensor:
+def summed_then_cut(x: Tensor, up: Tensor, down: Tensor, bias: Tensor, sizes: list[int]) -> Tensor:
     """Wrong: right values; the whole sum goes to everybody, who throws most of it away."""
     total = F.linear(F.gelu(F.linear(_gathered(x, sizes), up)), down)
     dist.all_reduce(total)
     return torch.split(total, sizes, dim=1)[dist.get_rank()] + bias
 
 
-def the_library(
-    x: torch.Tensor, up: torch.Tensor, down: torch.Tensor, bias: torch.Tensor, sizes: list[int]
-) -> torch.Tensor:
+def the_library(x: Tensor, up: Tensor, down: Tensor, bias: Tensor, sizes: list[int]) -> Tensor:
     """Wrong on gloo: right values; its reduce_scatter is an all_reduce inside."""
     terms = F.linear(F.gelu(F.linear(_gathered(x, sizes), up)), down)
     parts = [part.contiguous() for part in terms.split(sizes, dim=1)]
@@ -70,42 +61,32 @@ def the_library(
     return out + bias
 
 
-def bias_in_every_term(
-    x: torch.Tensor, up: torch.Tensor, down: torch.Tensor, bias: torch.Tensor, sizes: list[int]
-) -> torch.Tensor:
+def bias_in_every_term(x: Tensor, up: Tensor, down: Tensor, bias: Tensor, sizes: list[int]) -> Tensor:
     """Wrong: the bias is in each of the p terms."""
     terms = F.linear(F.gelu(F.linear(_gathered(x, sizes), up)), down, bias)
     return sequence.scatter_sequence(terms, sizes)
 
 
-def not_gathered(
-    x: torch.Tensor, up: torch.Tensor, down: torch.Tensor, bias: torch.Tensor, sizes: list[int]
-) -> torch.Tensor:
+def not_gathered(x: Tensor, up: Tensor, down: Tensor, bias: Tensor, sizes: list[int]) -> Tensor:
     """Wrong: the sum is over ranks that hold different tokens."""
     out = F.linear(F.gelu(F.linear(x, up)), down)
     dist.all_reduce(out)
     return out + bias
 
 
-def not_summed(
-    x: torch.Tensor, up: torch.Tensor, down: torch.Tensor, bias: torch.Tensor, sizes: list[int]
-) -> torch.Tensor:
+def not_summed(x: Tensor, up: Tensor, down: Tensor, bias: Tensor, sizes: list[int]) -> Tensor:
     """Wrong: gathered, and then each rank keeps its positions of its own term."""
     terms = F.linear(F.gelu(F.linear(_gathered(x, sizes), up)), down)
     return torch.split(terms, sizes, dim=1)[dist.get_rank()] + bias
 
 
-def cut_along_the_batch(
-    x: torch.Tensor, up: torch.Tensor, down: torch.Tensor, bias: torch.Tensor, sizes: list[int]
-) -> torch.Tensor:
+def cut_along_the_batch(x: Tensor, up: Tensor, down: Tensor, bias: Tensor, sizes: list[int]) -> Tensor:
     """Wrong: a reduce-scatter cuts the first dimension, which is the batch."""
     terms = F.linear(F.gelu(F.linear(_gathered(x, sizes), up)), down)
     return ml.collectives.ring_reduce_scatter(terms) + bias
 
 
-def the_neighbours_shard(
-    x: torch.Tensor, up: torch.Tensor, down: torch.Tensor, bias: torch.Tensor, sizes: list[int]
-) -> torch.Tensor:
+def the_neighbours_shard(x: Tensor, up: Tensor, down: Tensor, bias: Tensor, sizes: list[int]) -> Tensor:
     """Wrong: the shard of the right neighbour."""
     whole = _gathered(x, sizes)
     terms = F.linear(F.gelu(F.linear(whole, up)), down)
@@ -113,9 +94,7 @@ def the_neighbours_shard(
     return sequence.scatter_sequence(turned, sizes[1:] + sizes[:1]) + bias
 
 
-def joined_along_the_batch(
-    x: torch.Tensor, up: torch.Tensor, down: torch.Tensor, bias: torch.Tensor, sizes: list[int]
-) -> torch.Tensor:
+def joined_along_the_batch(x: Tensor, up: Tensor, down: Tensor, bias: Tensor, sizes: list[int]) -> Tensor:
     """Wrong: right as long as all shards are equally long; x is joined along the batch."""
     whole = ml.collectives.ring_all_gather(x)
     terms = F.linear(F.gelu(F.linear(whole, up)), down)
@@ -134,7 +113,7 @@ def _given(seed: int, rank: int, trial: Trial) -> Given:
     return mine, inputs.part(up, rank, ranks), inputs.part(down, rank, ranks, dim=1), bias, sizes
 
 
-def _reference(given: list[Given]) -> list[torch.Tensor]:
+def _reference(given: list[Given]) -> list[Tensor]:
     x = torch.cat([parts[0] for parts in given], dim=1)
     up = torch.cat([parts[1] for parts in given])
     down = torch.cat([parts[2] for parts in given], dim=1)

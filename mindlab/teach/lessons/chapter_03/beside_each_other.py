@@ -13,13 +13,12 @@ from mindlab.teach import inputs
 from mindlab.teach.lesson import Bound, Budget, Exercise, OfTrial, Trial, Wrong
 
 Tensor = torch.Tensor
-Given = tuple[Tensor, Tensor, list[Tensor], list[Tensor], list[int]]
+Tensors = list[torch.Tensor]
+Given = tuple[Tensor, Tensor, Tensors, Tensors, list[int]]
 BATCH, EPS = 2, 1e-6
 
 
-def shard_of_both(
-    x: Tensor, scales: Tensor, ups: list[Tensor], downs: list[Tensor], sizes: list[int]
-) -> Tensor:
+def shard_of_both(x: Tensor, scales: Tensor, ups: Tensors, downs: Tensors, sizes: list[int]) -> Tensor:
     """This rank's positions of x plus both branches."""
     whole = sequence.gather_sequence(x, sizes)
     terms = torch.zeros_like(whole)
@@ -29,18 +28,14 @@ def shard_of_both(
     return x + sequence.scatter_sequence(terms, sizes)
 
 
-def scaled_afterwards(
-    x: Tensor, scales: Tensor, ups: list[Tensor], downs: list[Tensor], sizes: list[int]
-) -> Tensor:
+def scaled_afterwards(x: Tensor, scales: Tensor, ups: Tensors, downs: Tensors, sizes: list[int]) -> Tensor:
     """Right: the norm without weights is computed once, on the shard; the weights follow."""
     whole = sequence.gather_sequence(F.rms_norm(x, x.shape[-1:], eps=EPS), sizes)
     terms = [F.gelu((whole * scales[i]) @ ups[i].T) @ downs[i].T for i in range(2)]
     return sequence.scatter_sequence(terms[0] + terms[1], sizes) + x
 
 
-def side_by_side(
-    x: Tensor, scales: Tensor, ups: list[Tensor], downs: list[Tensor], sizes: list[int]
-) -> Tensor:
+def side_by_side(x: Tensor, scales: Tensor, ups: Tensors, downs: Tensors, sizes: list[int]) -> Tensor:
     """Right: both downward products as one; positions stand first all the time."""
     whole = sequence.gather_sequence(x, sizes)
     inner = [F.gelu(F.rms_norm(whole, scales[i].shape, scales[i], EPS) @ ups[i].T) for i in range(2)]
@@ -48,9 +43,7 @@ def side_by_side(
     return x + sequence.scatter_sequence(terms, sizes)
 
 
-def two_gathers(
-    x: Tensor, scales: Tensor, ups: list[Tensor], downs: list[Tensor], sizes: list[int]
-) -> Tensor:
+def two_gathers(x: Tensor, scales: Tensor, ups: Tensors, downs: Tensors, sizes: list[int]) -> Tensor:
     """Wrong: right values; each norm's result is gathered."""
     terms: list[Tensor] = []
     for scale, up, down in zip(scales, ups, downs, strict=True):
@@ -59,9 +52,7 @@ def two_gathers(
     return x + sequence.scatter_sequence(terms[0] + terms[1], sizes)
 
 
-def two_scatters(
-    x: Tensor, scales: Tensor, ups: list[Tensor], downs: list[Tensor], sizes: list[int]
-) -> Tensor:
+def two_scatters(x: Tensor, scales: Tensor, ups: Tensors, downs: Tensors, sizes: list[int]) -> Tensor:
     """Wrong: right values; each branch is summed by itself."""
     whole = sequence.gather_sequence(x, sizes)
     for scale, up, down in zip(scales, ups, downs, strict=True):
@@ -70,9 +61,7 @@ def two_scatters(
     return x
 
 
-def one_after_the_other(
-    x: Tensor, scales: Tensor, ups: list[Tensor], downs: list[Tensor], sizes: list[int]
-) -> Tensor:
+def one_after_the_other(x: Tensor, scales: Tensor, ups: Tensors, downs: Tensors, sizes: list[int]) -> Tensor:
     """Wrong: the second branch gets what the first one made."""
     for scale, up, down in zip(scales, ups, downs, strict=True):
         whole = sequence.gather_sequence(F.rms_norm(x, scale.shape, scale, EPS), sizes)
@@ -80,18 +69,14 @@ def one_after_the_other(
     return x
 
 
-def one_norm_for_both(
-    x: Tensor, scales: Tensor, ups: list[Tensor], downs: list[Tensor], sizes: list[int]
-) -> Tensor:
+def one_norm_for_both(x: Tensor, scales: Tensor, ups: Tensors, downs: Tensors, sizes: list[int]) -> Tensor:
     """Wrong: the second branch has weights of its own."""
     whole = sequence.gather_sequence(F.rms_norm(x, scales[0].shape, scales[0], EPS), sizes)
     terms = [F.linear(F.gelu(F.linear(whole, ups[i])), downs[i]) for i in range(2)]
     return x + sequence.scatter_sequence(terms[0] + terms[1], sizes)
 
 
-def residual_in_every_term(
-    x: Tensor, scales: Tensor, ups: list[Tensor], downs: list[Tensor], sizes: list[int]
-) -> Tensor:
+def residual_in_each(x: Tensor, scales: Tensor, ups: Tensors, downs: Tensors, sizes: list[int]) -> Tensor:
     """Wrong: x is in each of the p terms."""
     whole = sequence.gather_sequence(x, sizes)
     terms = whole.clone()
@@ -100,16 +85,12 @@ def residual_in_every_term(
     return sequence.scatter_sequence(terms, sizes)
 
 
-def no_residual(
-    x: Tensor, scales: Tensor, ups: list[Tensor], downs: list[Tensor], sizes: list[int]
-) -> Tensor:
+def no_residual(x: Tensor, scales: Tensor, ups: Tensors, downs: Tensors, sizes: list[int]) -> Tensor:
     """Wrong: x is not added at all."""
     return shard_of_both(x, scales, ups, downs, sizes) - x
 
 
-def summed_then_cut(
-    x: Tensor, scales: Tensor, ups: list[Tensor], downs: list[Tensor], sizes: list[int]
-) -> Tensor:
+def summed_then_cut(x: Tensor, scales: Tensor, ups: Tensors, downs: Tensors, sizes: list[int]) -> Tensor:
     """Wrong: right values; an all-reduce, of which each rank keeps a part."""
     whole = sequence.gather_sequence(x, sizes)
     terms = torch.zeros_like(whole)
@@ -203,7 +184,7 @@ Or without that work: the two norms differ in their weights only. What they shar
         Wrong(two_scatters, r"Rank 0 sent .*, 1.5 times the allowed"),
         Wrong(one_after_the_other, r"Rank 0: element .* elements are wrong"),
         Wrong(one_norm_for_both, r"Rank 0: element .* elements are wrong"),
-        Wrong(residual_in_every_term, r"right but for `x`, of which 3 times too much is in it"),
+        Wrong(residual_in_each, r"right but for `x`, of which 3 times too much is in it"),
         Wrong(no_residual, r"right but for `x`, of which 1 times too little is in it"),
         Wrong(summed_then_cut, r"All ranks together sent .*, 1.5 times the allowed"),
     ),

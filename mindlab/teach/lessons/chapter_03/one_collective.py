@@ -183,7 +183,7 @@ EXERCISE = Exercise(
     name="03.1",
     title="LayerNorm of a slice, with one small collective",
     statement="""
-Write `my_layer_norm(x, weight, bias)`. Each rank gets its slice of the **features** of all tokens, (batch,
+Write `my_layer_norm(x, weight, bias)`. Each rank gets its slice of the features of all tokens, (batch,
 sequence, own features) in float32, and the same slice of weight and bias. The slices may differ in length.
 Return this rank's slice of the LayerNorm of the whole features, with `eps = 1e-5`.
 
