@@ -90,7 +90,7 @@ QUIZ = Quiz(
         Question(
             "16 cards instead of 8, and twice the sequence. A card now sends how many times as much?",
             answer=lambda: float(_ulysses(16, sequence=2 * _S) / _ulysses(8)),
-            read="4, More ranks",
+            read="4, More ranks and a longer sequence",
             choices=(
                 Choice(
                     float(_ulysses(16, sequence=2 * _S) / _ulysses(8)),
@@ -128,7 +128,7 @@ QUIZ = Quiz(
         Question(
             "A test sends a random tensor to the heads and back, and gets it back bit by bit. What does it "
             "prove?",
-            read="7, Case b",
+            read="7, Case b: there and back",
             choices=(
                 Choice(
                     "Both exchanges are right.",
