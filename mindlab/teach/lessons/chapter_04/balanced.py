@@ -17,7 +17,7 @@ Tensor = torch.Tensor
 
 
 def my_causal_zigzag(rank: int, q: Tensor, keys: list[Tensor], values: list[Tensor]) -> Tensor:
-    """The causal attention of this rank's queries; keys and values are the ranks' shards."""
+    """The causal attention of this rank's queries over the shards of all ranks."""
     half = q.shape[1] // 2
     early = [attention_with_lse(q[:, :half], keys[rank][:, :half], values[rank][:, :half], causal=True)]
     late = [attention_with_lse(q[:, half:], keys[rank], values[rank], causal=True)]

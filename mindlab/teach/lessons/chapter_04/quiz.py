@@ -66,7 +66,7 @@ QUIZ = Quiz(
             ),
         ),
         Question(
-            "One query, two parts: output 1 with LSE 3, output 5 with LSE 3 + ln 3. What is the merged output?",
+            "One query, two parts: output 1 with LSE 3, output 5 with LSE 3 + ln 3. What is the merged one?",
             answer=lambda: _merged((1.0, 3.0), (5.0, 3.0 + math.log(3))),
             read="1, The attention over parts of the keys",
             choices=(
@@ -100,8 +100,8 @@ QUIZ = Quiz(
             ),
         ),
         Question(
-            "A card does 159 TFLOP/s and sends 28 GB/s; bfloat16, 32 heads, 32 key-value heads. From which shard "
-            "length on does the transfer hide behind the work?",
+            "A card does 159 TFLOP/s and sends 28 GB/s; bfloat16, 32 heads, 32 key-value heads. From which "
+            "shard length on does the transfer hide behind the work?",
             answer=lambda: _hidden(32, 32),
             unit="tokens",
             read="8, From which length on",
@@ -114,12 +114,15 @@ QUIZ = Quiz(
                     _hidden(32, 8),
                     "That is with 8 key-value heads: a quarter of the bytes for the same work.",
                 ),
-                Choice(math.ceil(_hidden(32, 32).value / 128), "The head dimension (128, say) does not come into it."),
+                Choice(
+                    math.ceil(_hidden(32, 32).value / 128),
+                    "The head dimension (128, say) does not come into it.",
+                ),
             ),
         ),
         Question(
-            "A causal mask, 8 cards, each with neighbouring tokens. How many times the mean is the work of the "
-            "busiest?",
+            "A causal mask, 8 cards, each with neighbouring tokens. How many times the mean is the work of "
+            "the busiest?",
             answer=lambda: _even("contiguous"),
             read="4, Who computes how much",
             choices=(
