@@ -14,6 +14,7 @@ from torch import Tensor
 import mindlab as ml
 from mindlab.models import digits
 from mindlab.models.digits import NULL, DigitsModel, denoise_step, first_noise, guided, noisy, sample
+from mindlab.models.train_digits import train_digits
 from mindlab.models.training import one_thread
 from mindlab.parallel.ring import ring_attention
 from mindlab.parallel.sequence import gather_sequence
@@ -59,6 +60,15 @@ def test_a_classifier_reads_guided_digits(drawn: dict[float, Tensor], read: dict
     # one in ten by chance; 200 pictures scatter by 2 %
     assert shares[0.0] < 0.25, shares
     assert shares[1.0] < shares[3.0], shares
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_training_again_draws_as_well(read: dict[str, object]) -> None:
+    """Would catch weights that only one lucky seed gives. Minutes of one core."""
+    again, _ = train_digits(seed=1)
+    again.requires_grad_(False)
+    assert share_read(read, sample(again, LABELS, scale=3.0, seed=1)) >= 0.9
 
 
 def test_guidance_sharpens(drawn: dict[float, Tensor]) -> None:

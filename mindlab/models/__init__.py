@@ -1,1 +1,11 @@
-"""The small models that chapters share: on one card first, in plain torch."""
+"""The small models that chapters share: on one card first, in plain torch.
+
+    layers    the layers of a transformer, which the strategies split
+    moe       a mixture of experts, and the decoder with such layers
+    decoder   a language model, and generation with a cache of keys and values
+    tokens    text to tokens and back
+    digits    a diffusion transformer that draws digits, and its sampling with guidance
+    weights   what they were trained to
+
+`python -m mindlab.models.train` trains them again (train_digits, train_text, training).
+"""

@@ -3,6 +3,9 @@
 The steps carry the names they have on many cards: route, dispatch (each expert gets the tokens that chose
 it), experts, combine (the results come back to their tokens and are added with the router's weights).
 x is (…, hidden); every position is one token.
+
+`MoEDecoder` is the small language model of `decoder` with such layers. `python -m mindlab.models.train moe`
+makes its weights.
 """
 
 from __future__ import annotations
@@ -12,7 +15,9 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
+from mindlab.models.decoder import Decoder
 from mindlab.models.layers import MLP, GatedMLP
+from mindlab.models.weights import load_weights, shipped
 from mindlab.predict.shapes import check_whole
 
 
@@ -120,3 +125,43 @@ def balance_loss(route: Route) -> torch.Tensor:
     """
     shares = expert_counts(route) / route.experts.numel()
     return shares.numel() * (shares * route.probabilities.mean(0)).sum()
+
+
+class MoEDecoder(Decoder):
+    """A Decoder with a mixture of experts in place of each block's MLP; logits (B, S, vocabulary) from ids.
+
+    >>> model = MoEDecoder(experts=8, top_k=2)
+    >>> model(torch.zeros(1, 5, dtype=torch.int64)).shape, len(model.routes())
+    (torch.Size([1, 5, 256]), 4)
+    """
+
+    def __init__(
+        self,
+        hidden: int = 64,
+        heads: int = 4,
+        kv_heads: int = 2,
+        layers: int = 4,
+        *,
+        experts: int = 8,
+        top_k: int = 2,
+        inner: int = 64,
+        context: int = 128,
+    ) -> None:
+        super().__init__(hidden, heads, kv_heads, layers, inner=inner, context=context)
+        for block in self.blocks:
+            block.mlp = MoE(hidden, inner, experts, top_k)
+
+    def routes(self) -> list[Route]:
+        """The route of each layer's last forward."""
+        return [layer.last_route for layer in self.modules() if isinstance(layer, MoE)]
+
+
+def load_moe() -> MoEDecoder:
+    """The trained model that ships, float32, on the CPU: 4 layers of 8 experts, 2 for each token.
+
+    >>> load_moe().blocks[0].mlp.router
+    Linear(in_features=64, out_features=8, bias=False)
+    """
+    model = MoEDecoder()
+    load_weights(model, shipped("moe"))
+    return model
