@@ -228,7 +228,7 @@ server becomes quicker, and nothing crashes. The answers become worse, the more 
         ),
     ),
     repair=REPAIR,
-    source="proposed for MiniMax-M2 in vllm-project/vllm pull request 39298 (closed); a missing all-reduce of "
-    "this kind was repaired in axonn-ai/yalis pull request 36, and turboderp-org/exllamav3 pull request 141 "
-    "says why it is needed; retold here in other words",
+    source="proposed for MiniMax-M2 in vllm-project/vllm pull request 39298 (closed); a missing all-reduce "
+    "of this kind was repaired in axonn-ai/yalis pull request 36, and turboderp-org/exllamav3 pull request "
+    "141 says why it is needed; retold here in other words",
 )
