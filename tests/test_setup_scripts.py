@@ -76,7 +76,7 @@ def test_run_sets_up_runs_and_exports(checkout: Path) -> None:
     assert code == 0
     assert calls == [
         f"base {checkout}/launch/setup.py lab docs",
-        "mindlab run 00 01 90 -p ranks=4 --out build/run",
+        "mindlab run -p ranks=4 --out build/run",
         "mindlab export --to site --from build/run --out build/site",
     ]
 
@@ -86,7 +86,7 @@ def test_run_passes_arguments_on(checkout: Path) -> None:
     _, calls = start(checkout, "run.sh", "01", "-p", "ranks=8", "--jobs", "2")
     assert calls[1] == "mindlab run --out build/run 01 -p ranks=8 --jobs 2"
     _, calls = start(checkout, "run.sh", "--language", "zh")
-    assert calls[-2] == "mindlab run 00 01 90 -p ranks=4 --out build/run --language zh"
+    assert calls[-2] == "mindlab run -p ranks=4 --out build/run --language zh"
 
 
 @pytest.mark.parametrize("fail", ["run", "export"])
