@@ -9,9 +9,9 @@ import torch.distributed as dist
 import torch.nn.functional as F
 
 from mindlab.predict import volume
-from mindlab.teach import amounts, inputs
+from mindlab.teach import amounts, inputs, likely
 from mindlab.teach.lesson import Bound, Budget, Case, Choice, Trial, Wrong
-from mindlab.teach.lessons.chapter_02 import columns, likely
+from mindlab.teach.lessons.chapter_02 import columns
 
 Tensors = tuple[torch.Tensor, ...]
 

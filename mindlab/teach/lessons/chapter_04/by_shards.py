@@ -11,7 +11,7 @@ from mindlab.parallel.attention import attention_with_lse
 from mindlab.parallel.ring import merge_lse, ring_attention, travel
 from mindlab.predict import volume
 from mindlab.predict.quantity import Quantity
-from mindlab.teach import amounts
+from mindlab.teach import amounts, likely
 from mindlab.teach.lesson import Bound, Budget, Exercise, OfTrial, Trial, Wrong
 from mindlab.teach.lessons.chapter_04 import attending, by_hand
 
@@ -97,7 +97,7 @@ REPAIR = Exercise(
     ),
     whole=lambda trial: 2 * 2 * trial["sequence"] * trial["heads"] * trial["head_dim"] * 4,
     grain=lambda trial: 0,
-    look=lambda attempt: attending.resembled(attempt, by_hand.likely_mistakes),
+    look=likely.named(by_hand.mistakes),
     edges=lambda ranks: [(rank, (rank + 1) % ranks) for rank in range(ranks)],
     trials=(
         Trial(4, sizes={"sequence": 24, "heads": 5, "head_dim": 16}),
