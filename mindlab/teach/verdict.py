@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import math
+import re
 from collections.abc import Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -129,7 +130,7 @@ class Verdict:
     @property
     def _formula_below(self) -> bool:
         """Whether the formula is too long for its column: a formula is not broken into lines."""
-        return len(self.formula) > _LONG
+        return _signs(self.formula) > _LONG
 
     def _word(self) -> str:
         return f"{_MARKS[self.verdict]} {self.verdict}" + (", as meant" if self.meant_to_fail else "")
@@ -152,11 +153,24 @@ class Verdict:
         yield f'<b style="color:{_COLOURS[self.verdict]}">{html.escape(self._word())}</b>'
 
 
-_LONG = 40
-"""Characters of LaTeX that fit into the column of formulas."""
+_LONG = 13.5
+"""Signs that fit into the column of formulas, which cells.css makes 8.2rem wide."""
 _HEADS = ("claim", "formula", "predicted", "measured", "ratio", "provenance", "verdict")
 EXPECTED_ERRORS: ContextVar[tuple[Any, ...]] = ContextVar("expected_errors", default=())
 """The `expect_error` blocks that are open, the innermost last."""
+
+
+def _signs(formula: str) -> float:
+    """How wide a formula in LaTeX becomes, in letters: of a fraction the wider half counts, in small."""
+    fraction = re.compile(r"\\frac\{([^{}]*)\}\{([^{}]*)\}")
+    while found := fraction.search(formula):
+        half = max(_signs(found[1]), _signs(found[2]))
+        formula = formula.replace(found[0], "x" * round(0.8 * half + 0.5), 1)
+    thin = len(re.findall(r"\\[,:;]", formula))
+    plain = re.sub(r"\\(?:left|right|[,:;! ])|[{}_^\s]", "", formula)
+    plain = re.sub(r"\\(max|min|log|sum)", r"\1", plain)
+    plain = re.sub(r"\\[A-Za-z]+", "x", plain)
+    return len(plain) + len(re.findall(r"[-+=]|\\cdot", formula)) + 0.25 * thin
 
 
 def _math(formula: str) -> str:
