@@ -127,6 +127,22 @@ def test_refusals() -> None:
     assert all("max_norm=1.0" in text for text in ml.launch(refused, "norm", ranks=3).values)
 
 
+def test_ids_of_another_dtype_are_refused() -> None:
+    """Would catch uint8, which torch takes for a mask: three ids beside three rows gave rows 0, 1, 2."""
+
+    def refused(dtype: torch.dtype) -> str:
+        table = tensor.VocabParallelEmbedding.from_full(filled(nn.Embedding(3, 4)))
+        try:
+            return str(tuple(table(torch.tensor([2, 1, 1]).to(dtype)).shape))
+        except ValueError as problem:
+            return str(problem)
+
+    for dtype in (torch.uint8, torch.int16, torch.bool, torch.float32):
+        said = f"ids are {dtype}: give int32 or int64, ids.long()"
+        assert ml.launch(refused, dtype, ranks=1).values == [said]
+    assert ml.launch(refused, torch.int32, ranks=1).values == ["(3, 4)"]
+
+
 def model(split: bool, x: torch.Tensor) -> torch.Tensor:
     """Token and position embedding, two blocks, logits: on one card, or its parts on ranks."""
     tokens, positions = filled(nn.Embedding(36, HIDDEN)), filled(nn.Embedding(S, HIDDEN))
