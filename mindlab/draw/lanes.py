@@ -70,9 +70,7 @@ def timeline(
     if isinstance(run, Timeline):
         return replayed(run, ax, title=title, limit=limit, ranks=ranks, language=language)
     if ranks is not None:
-        raise ValueError(
-            f"ranks={list(ranks)!r}: rows are chosen of what ml.replay gives; leave it out for a Run"
-        )
+        raise ValueError(f"ranks={list(ranks)!r}: chosen of what ml.replay gives; leave it out for a Run")
     lang = labels.choose(language)
     cjk = labels.cjk_font() if lang == "zh" else ""
     if ax is None:

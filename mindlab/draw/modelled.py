@@ -73,11 +73,7 @@ def replayed(
         for row in rows:
             _draw_span(ax, row, places[row.rank], scale, float(timeline.seconds))
         _set_axes(ax, float(timeline.seconds) * scale, unit, list(places), lang)
-        foot = [_say("foot", lang, line=timeline.provenance)]
-        if len(rows) < len(own):
-            foot.insert(0, _say("longest", lang, shown=len(rows), total=len(own)))
-        if count < timeline.ranks:
-            foot.insert(0, _say("chosen", lang, shown=", ".join(map(str, places)), total=timeline.ranks))
+        foot = _foot(timeline, list(places), (len(rows), len(own)), lang)
         _draw_around(ax, rows, title, foot, lang)
     describe(ax, _alt(timeline, title, list(places), foot))
     return ax
@@ -90,6 +86,16 @@ def chosen(ranks: Sequence[int] | None, count: int) -> list[int]:
     if wrong or not wanted or len(set(wanted)) < len(wanted):
         raise ValueError(f"ranks={wanted!r}: name some of the ranks 0 to {count - 1}, each once")
     return wanted
+
+
+def _foot(timeline: Timeline, ranks: Sequence[int], drawn: tuple[int, int], lang: str) -> list[str]:
+    """What is left out, and where the numbers are from; `drawn`: pieces drawn, of so many."""
+    foot = [_say("foot", lang, line=timeline.provenance)]
+    if drawn[0] < drawn[1]:
+        foot.insert(0, _say("longest", lang, shown=drawn[0], total=drawn[1]))
+    if len(ranks) < timeline.ranks:
+        foot.insert(0, _say("chosen", lang, shown=", ".join(map(str, ranks)), total=timeline.ranks))
+    return foot
 
 
 def _draw_span(ax: Axes, row: Span, place: int, scale: float, whole: float) -> None:

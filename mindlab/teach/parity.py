@@ -30,7 +30,7 @@ _EXACT = (0.0, "whole numbers: equal")
 
 @dataclass(frozen=True)
 class Gap:
-    """How far one rank's result is from its reference: the largest difference, and how much is allowed there."""
+    """How far one rank's result is from its reference: the largest difference, and what is allowed there."""
 
     error: float
     complaint: str = ""
