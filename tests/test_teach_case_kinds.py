@@ -61,7 +61,7 @@ def half_only(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torc
 @pytest.mark.parametrize(
     ("program", "facts"),
     [
-        (published, r"right but for `bias`, of which 3 times too much"),
+        (published, r"right but for 3 x `bias` too much"),
         (
             published,
             r"Each rank calls all_reduce x1\.\nAll ranks together sent 1\.406 KiB \(1,440 B\) \(wire\)\.",

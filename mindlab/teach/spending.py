@@ -168,8 +168,9 @@ def _too_many_bytes(attempt: Attempt, sent: Spent) -> str:
 def _cause(seen: float, optimum: float, attempt: Attempt) -> str:
     """What this many bytes look like, if exactly one well-known mistake makes so many at this p."""
     p, whole = attempt.trial.ranks, attempt.nbytes
+    calls_bounded = bool(attempt.exercise.budget.collectives)  # then nothing was sent a second time
     looks = {
-        say("cause_twice"): 2 * optimum,
+        **({} if calls_bounded else {say("cause_twice"): 2 * optimum}),
         say("cause_own"): optimum * p / (p - 1),
         **{say("cause_whole", rounds=n): n * whole for n in (p - 1, p, 2 * (p - 1))},
     }
