@@ -49,7 +49,7 @@ def plain_attention_with_lse(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """What `attention_with_lse` returns, by ordinary torch functions: what kernels are tested against.
 
-    It holds `kernels.BLOCK` scores at one time, never all of them for a long sequence.
+    It works on `kernels.BLOCK` scores at one time, never on all of them for a long sequence.
 
     >>> q = torch.zeros(1, 2, 1, 8)
     >>> plain_attention_with_lse(q, q, q, causal=True)[1].exp().tolist()
