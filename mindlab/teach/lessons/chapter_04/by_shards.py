@@ -46,6 +46,11 @@ def from_the_package(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return ring_attention(q, k, v, sizes=[k.shape[1]] * dist.get_world_size())
 
 
+def lengths_exchanged(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Right: the ranks first tell each other how long their shards are."""
+    return ring_attention(q, k, v)
+
+
 def of_equal_lengths(q: Tensor, k: Tensor, v: Tensor, answer: partial[Tensor]) -> Tensor:
     """An answer to exercise 04.2, told that all shards are as long as this one."""
     return answer(q, k, v, [k.shape[1]] * dist.get_world_size())
@@ -81,6 +86,11 @@ def _sent(trial: Trial) -> Quantity:
     )
 
 
+def _sent_with_lengths(trial: Trial) -> Quantity:
+    """8 bytes to each other rank, for its length."""
+    return _sent(trial) + 8 * (trial.ranks - 1)
+
+
 def _two_messages(nbytes: int, ranks: int) -> Quantity:
     return 2 * amounts.others(nbytes, ranks)
 
@@ -92,7 +102,7 @@ REPAIR = Exercise(
     inputs=_inputs,
     reference=_one_card,
     budget=Budget(
-        sent=Bound(OfTrial(_sent), naive=amounts.tensors(1)),
+        sent=Bound(OfTrial(_sent), naive=amounts.tensors(1), allowed=OfTrial(_sent_with_lengths)),
         rounds=Bound(amounts.others, naive=_two_messages, allowed=_two_messages),
     ),
     whole=lambda trial: 2 * 2 * trial["sequence"] * trial["heads"] * trial["head_dim"] * 4,
@@ -107,7 +117,7 @@ REPAIR = Exercise(
     hints=("", "", ""),
     solution=repaired,
     explanation="",
-    right=(by_travel, from_the_package),
+    right=(by_travel, from_the_package, lengths_exchanged),
     wrong=(
         Wrong(polite, r"wait for each other"),
         Wrong(partial(of_equal_lengths, answer=partial(by_hand.ring, how="sum")), r"the sum of the results"),
