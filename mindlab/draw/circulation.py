@@ -40,8 +40,9 @@ def ring(
     (only point-to-point messages of more than `above` bytes are followed: the lengths that ranks may tell
     each other first have 8; what else was called is named at the foot). Or it is by rank the owners that the
     rank met, in order: [[0, 2, 1], [1, 0, 2], [2, 1, 0]]. With `circles` each transfer is also drawn on a
-    ring of the ranks, in the colour of the block that it carries. `block` is what travels, for the labels. Raises ValueError for a run in which one rank
-    receives from two at a time, and for rows of different lengths.
+    ring of the ranks, in the colour of the block that it carries. `block` is what travels, for the labels.
+    Raises ValueError for a run in which one rank receives from two at a time, and for rows of different
+    lengths.
     """
     lang = labels.choose(language)
     holders, others = _of_run(run, above, lang) if isinstance(run, Run) else (_of_rows(run), [])
