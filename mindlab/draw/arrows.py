@@ -46,8 +46,7 @@ def moves(
     provenance: str | None = None,
     language: str | None = None,
 ) -> Axes:
-    """The Axes with a panel a round, at most `limit` of them; arrows carry the colour of their sender,
-    or of the move's `owner`.
+    """The Axes with a panel a round, at most `limit`; arrows have the colour of the sender, or of `owner`.
 
     `run` is a Run, or rounds made by hand: lists of (source, target[, bytes[, name]]). An arrow is thicker
     the more bytes it stands for. A collective whose arguments do not say who sends what is drawn as a
