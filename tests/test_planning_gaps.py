@@ -58,6 +58,18 @@ def test_in_a_circle_the_send_that_waited_longest_is_let_go():
     assert list(on.by_rank) == [close(127), close(127)]
 
 
+def test_a_rank_that_only_receives_has_its_bytes_under_way():
+    """Would catch rows of a collective that count what a rank sends alone: none for the leaf of a broadcast."""
+    scripts = made.scripts(2)
+    for script in scripts:
+        script.call("broadcast", 4000, root=0)
+    rows = ml.replay(made.run_of(*scripts), machine()).rows
+    assert [(row.rank, row.start, row.end) for row in rows if row.kind == "collective"] == [
+        (0, 0.0, close(STEP)),
+        (1, 0.0, close(STEP)),
+    ]
+
+
 def test_a_collective_that_one_rank_joins_late_does_not_stop_the_replay():
     """Would catch a broadcast whose root may go on in a library, and stands in a circle here."""
     root, late, last = made.scripts(3)
