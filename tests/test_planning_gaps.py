@@ -59,7 +59,7 @@ def test_in_a_circle_the_send_that_waited_longest_is_let_go():
 
 
 def test_a_rank_that_only_receives_has_its_bytes_under_way():
-    """Would catch rows of a collective that count what a rank sends alone: none for the leaf of a broadcast."""
+    """Would catch rows of a collective that count sends alone: none for the leaf of a broadcast."""
     scripts = made.scripts(2)
     for script in scripts:
         script.call("broadcast", 4000, root=0)
