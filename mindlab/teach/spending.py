@@ -40,9 +40,10 @@ class Spent:
 
     @property
     def best(self) -> bool:
-        """Whether nobody can spend less."""
-        known = self.optimum is not None and self.yours is not None
-        return known and self.yours <= self.optimum + self.slack  # type: ignore[operator]
+        """Whether nobody can spend less. Bytes below the slack of memory are not judged, and so no merit."""
+        if self.optimum is None or self.yours is None:
+            return False
+        return self.yours <= self.optimum + (0 if self.what == "memory" else self.slack)
 
     def data(self) -> dict[str, Any]:
         """The row as JSON-able data."""
@@ -61,7 +62,9 @@ def budget(attempt: Attempt) -> list[Spent]:
     """
     bounds, slack = attempt.exercise.budget, _slack(attempt)
     rounds = float(pattern.rounds_of(attempt.run.events))
-    messages = [_sent(attempt), _row("rounds", "rounds", rounds, bounds.rounds, attempt, 0)]
+    messages = [_sent(attempt)]
+    if rounds or bounds.rounds is not None:  # collectives have none that the record shows
+        messages.append(_row("rounds", "rounds", rounds, bounds.rounds, attempt, 0))
     work = [_row("work", "FLOP", max(_work(attempt)), bounds.work, attempt, 0)]
     return [
         *(messages if not attempt.exercise.pure else []),

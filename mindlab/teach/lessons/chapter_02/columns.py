@@ -156,7 +156,7 @@ Return the layer's whole output (batch, sequence, out), on every rank: rank 0's 
     calls=("all_gather", "all_reduce", "send", "recv", "isend", "irecv"),
     budget=Budget(
         sent=Bound(volume.ring_all_gather, naive=volume.ring_all_reduce),
-        memory=Bound(amounts.tensors(2), allowed=amounts.tensors(3)),
+        memory=Bound(amounts.tensors(1), allowed=amounts.tensors(3)),
     ),
     whole=output_bytes,
     look=likely.named(mistakes),
