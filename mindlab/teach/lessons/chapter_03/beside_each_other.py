@@ -52,6 +52,13 @@ def two_gathers(x: Tensor, scales: Tensor, ups: Tensors, downs: Tensors, sizes: 
     return x + sequence.scatter_sequence(terms[0] + terms[1], sizes)
 
 
+def without_eps(x: Tensor, scales: Tensor, ups: Tensors, downs: Tensors, sizes: list[int]) -> Tensor:
+    """Wrong: eps is left out, which only a small token shows."""
+    whole = sequence.gather_sequence(F.rms_norm(x, x.shape[-1:], eps=0.0), sizes)
+    terms = [F.gelu((whole * scales[i]) @ ups[i].T) @ downs[i].T for i in range(2)]
+    return sequence.scatter_sequence(terms[0] + terms[1], sizes) + x
+
+
 def two_scatters(x: Tensor, scales: Tensor, ups: Tensors, downs: Tensors, sizes: list[int]) -> Tensor:
     """Wrong: right values; each branch is summed by itself."""
     whole = sequence.gather_sequence(x, sizes)
@@ -101,9 +108,13 @@ def summed_then_cut(x: Tensor, scales: Tensor, ups: Tensors, downs: Tensors, siz
 
 
 def _given(seed: int, rank: int, trial: Trial) -> Given:
-    """This rank's positions of x, both norms' weights, and its features of both branches' weights."""
+    """This rank's positions of x, both norms' weights, and its features of both branches' weights.
+
+    The first token is so small that eps decides its norms.
+    """
     ranks, hidden, inner = trial.ranks, trial["hidden"], trial["inner"]
     x = inputs.normal(seed, "x", BATCH, trial["sequence"], hidden)
+    x[:, 0] *= 1e-3
     scales = 1 + inputs.normal(seed, "scales", 2, hidden, scale=0.3)
     ups = [inputs.normal(seed, f"up {i}", inner, hidden, scale=hidden**-0.5) for i in range(2)]
     downs = [inputs.normal(seed, f"down {i}", hidden, inner, scale=inner**-0.5) for i in range(2)]
@@ -181,6 +192,7 @@ Or without that work: the two norms differ in their weights only. What they shar
     right=(scaled_afterwards, side_by_side),
     wrong=(
         Wrong(two_gathers, r"Rank 0 sent .*, 1.5 times the allowed"),
+        Wrong(without_eps, r"Rank 0: element \[0, 0, 0\] is .* elements are wrong"),
         Wrong(two_scatters, r"Rank 0 sent .*, 1.5 times the allowed"),
         Wrong(one_after_the_other, r"Rank 0: element .* elements are wrong"),
         Wrong(one_norm_for_both, r"Rank 0: element .* elements are wrong"),

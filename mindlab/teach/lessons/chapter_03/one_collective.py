@@ -82,6 +82,11 @@ def about_the_own_mean(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor
     return (x - mean.unsqueeze(-1)) / (variance + EPS).sqrt().unsqueeze(-1) * weight + bias
 
 
+def without_eps(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    """Wrong: eps is left out, which only a small token shows."""
+    return norms.sharded_layer_norm(x, weight, bias, 0.0)
+
+
 def in_one_pass(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
     """Wrong: E[x²] - E[x]² in float32, which has no digit left at an offset of 10000."""
     sums = torch.stack([x.sum(-1), x.square().sum(-1), x.new_full(x.shape[:-1], x.shape[-1])])
@@ -147,10 +152,15 @@ def one_number_for_all_tokens(x: torch.Tensor, weight: torch.Tensor, bias: torch
 
 
 def _given(seed: int, rank: int, trial: Trial) -> Tensors:
-    """This rank's slice of the features: their means differ, all lie about `offset`."""
+    """This rank's slice of the features: their means differ, all lie about `offset`.
+
+    Without an offset one token is so small that eps decides its result.
+    """
     hidden = trial["hidden"]
     x = inputs.normal(seed, "x", 2, trial["sequence"], hidden) + torch.linspace(-2, 2, hidden)
-    x = x * (1 + inputs.normal(seed, "spread", 2, trial["sequence"], 1).abs()) + trial["offset"]
+    x = x * (1 + inputs.normal(seed, "spread", 2, trial["sequence"], 1).abs())
+    x[:, -1] *= 1 if trial["offset"] else 1e-3
+    x += trial["offset"]
     weight = 1 + inputs.normal(seed, "weight", hidden, scale=0.1)
     bias = inputs.normal(seed, "bias", hidden, scale=0.1)
     mine = [inputs.part(tensor, rank, trial.ranks, dim=-1) for tensor in (x, weight, bias)]
@@ -241,6 +251,7 @@ cancel. In float64 they are good enough: eight bytes each, and within this budge
     wrong=(
         Wrong(alone, r"Nothing was sent"),
         Wrong(about_the_own_mean, r"Rank 0: element \[0, 0, \d+\] is .* elements are wrong"),
+        Wrong(without_eps, r"Rank 0: element \[0, 5, 0\] is .* elements are wrong"),
         Wrong(in_one_pass, r"NaN|With 4 ranks.* it was right"),
         Wrong(all_slices_alike, r"elements are wrong.* With 4 ranks, .*96.* it was right"),
         Wrong(two_collectives, r"called all_reduce 2 times; the budget is 1"),
