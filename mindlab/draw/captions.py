@@ -71,7 +71,7 @@ def _moves(one: Round, ranks: int, lang: str) -> str:
 
 
 def _in_messages(one: Round, lang: str) -> str:
-    """" in 2 messages" where every move stands for as many, and for more than one."""
+    """The words " in 2 messages" where every move stands for as many, and for more than one."""
     counts = {move.messages for move in one.moves}
     if counts == {1} or len(counts) > 1:
         return ""
