@@ -76,8 +76,8 @@ def travel(
     """Every rank's keys and values in turn, this rank's own first; p-1 transfers.
 
     Each is one message of keys and one of values; none of an empty shard. With `overlap`
-    they run while the caller works on the block, else after it asks for the next; a block is
-    the caller's until then. Run it to its end on every rank: the others wait for its blocks.
+    they run while the caller works on the block, else after it asks for the next; till then
+    it is the caller's. Run it to its end on every rank: the others wait for its blocks.
     """
     rank, ranks = dist.get_rank(group), len(sizes)
     block, room = [k.contiguous(), v.contiguous()], _rooms(k, v, sizes)
