@@ -14,6 +14,7 @@ import torch.distributed as dist
 
 import mindlab as ml
 from mindlab.errors import MindlabError
+from mindlab.ranks.output import Output
 
 
 @dataclass
@@ -160,6 +161,20 @@ def test_much_printing_is_cut_in_the_cell_and_whole_in_the_run(capsys) -> None:
     assert run.printed[0].splitlines() == [str(n) for n in range(5_000)]
     shown = capsys.readouterr().out
     assert len(shown.splitlines()) < 500 and "4600 more lines" in shown
+
+
+@pytest.mark.parametrize("last", ["", "no end of line"])
+def test_lines_left_out_are_counted_once_wherever_the_text_was_cut(capsys, last: str) -> None:
+    """Would catch a line that arrives in two pieces, counted twice once lines are no longer shown."""
+    reader, writer = os.pipe()
+    output = Output([reader])
+    for piece in ("x\n" * 400 + "y\nhal", "f", "\nz\n", last):
+        os.write(writer, piece.encode())
+        output.read(0)
+    os.close(writer)
+    output.finish()
+    output.close()
+    assert f"… {3 + bool(last)} more lines" in capsys.readouterr().out
 
 
 def test_launch_inside_a_rank_is_refused() -> None:

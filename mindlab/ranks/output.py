@@ -77,7 +77,10 @@ class Output:
         self.kept[rank] += len(text)
         rest = self.rests[rank]
         if self.shown[rank] > _LINES:
+            _, ended, begun = text.rpartition("\n")
             self.shown[rank] += text.count("\n")
+            if ended or not rest:  # what is left of a line counts at the end, once
+                rest[:] = [begun[:1]] if begun else []
             return
         first, *others = text.split("\n")
         if sum(map(len, rest)) < _WIDTH:
