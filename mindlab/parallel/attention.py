@@ -12,6 +12,7 @@ import torch
 from mindlab.parallel import kernels
 from mindlab.parallel.merge import EMPTY
 from mindlab.predict.heads import check_groups
+from mindlab.predict.layouts import pairs_up_to
 from mindlab.trace import recorder
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -66,10 +67,7 @@ def visible_pairs(queries: int, keys: int, causal: bool) -> int:
     >>> visible_pairs(4, 4, causal=True), visible_pairs(2, 5, causal=True), visible_pairs(5, 2, causal=True)
     (10, 9, 3)
     """
-    if not causal:
-        return queries * keys
-    seeing = min(queries, keys)
-    return seeing * (keys - seeing) + seeing * (seeing + 1) // 2
+    return pairs_up_to(queries, keys, keys - queries if causal else keys)
 
 
 def blind_queries(queries: int, keys: int, causal: bool) -> int:

@@ -25,6 +25,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from mindlab import collectives
+from mindlab.predict.chunks import split
 from mindlab.trace import recorder
 
 Group = dist.ProcessGroup | None
@@ -185,5 +186,4 @@ def split_sizes(features: int, ranks: int) -> list[int]:
     >>> split_sizes(10, 4)
     [3, 3, 2, 2]
     """
-    share, rest = divmod(features, ranks)
-    return [share + (rank < rest) for rank in range(ranks)]
+    return list(split(features, ranks))

@@ -15,6 +15,8 @@ import torch
 import torch.distributed as dist
 
 from mindlab.collectives import ring_all_gather
+from mindlab.predict.chunks import split
+from mindlab.predict.layouts import lengths
 
 LAYOUTS = ("contiguous", "zigzag")
 
@@ -48,9 +50,9 @@ def join_sequence(parts: Sequence[torch.Tensor], *, layout: str = "contiguous", 
     _check(len(parts), layout)
     if layout == "contiguous":
         return torch.cat(list(parts), dim)
-    lengths = [part.shape[dim] for part in parts]
-    check_sizes(lengths, layout)
-    early = chunk_sizes(sum(lengths), 2 * len(parts))[: len(parts)]
+    sizes = [part.shape[dim] for part in parts]
+    check_sizes(sizes, layout)
+    early = chunk_sizes(sum(sizes), 2 * len(parts))[: len(parts)]
     firsts = [part.narrow(dim, 0, size) for part, size in zip(parts, early, strict=True)]
     lasts = [part.narrow(dim, size, part.shape[dim] - size) for part, size in zip(parts, early, strict=True)]
     return torch.cat(firsts + lasts[::-1], dim)
@@ -65,10 +67,7 @@ def sequence_sizes(length: int, ranks: int, *, layout: str = "contiguous") -> li
     _check(ranks, layout)
     if length < 0:
         raise ValueError(f"length={length} is no length of a sequence: give 0 or more")
-    if layout == "contiguous":
-        return chunk_sizes(length, ranks)
-    chunks = chunk_sizes(length, 2 * ranks)
-    return [chunks[rank] + chunks[-1 - rank] for rank in range(ranks)]
+    return list(lengths(length, ranks, layout))
 
 
 def chunk_sizes(length: int, parts: int) -> list[int]:
@@ -77,7 +76,7 @@ def chunk_sizes(length: int, parts: int) -> list[int]:
     >>> chunk_sizes(9, 4)
     [3, 2, 2, 2]
     """
-    return [length // parts + (part < length % parts) for part in range(parts)]
+    return list(split(length, parts))
 
 
 def agreed_sizes(

@@ -22,7 +22,7 @@ from mindlab.predict.chunks import split
 from mindlab.predict.heads import head_size, heads_per_rank
 from mindlab.predict.layouts import lengths
 from mindlab.predict.quantity import Quantity
-from mindlab.predict.sent import counted
+from mindlab.predict.sent import counted, summed
 from mindlab.predict.shapes import check_whole
 
 QUADRATIC = ("softmax", "softmax_mask", "softmax_dropped")
@@ -172,10 +172,9 @@ def _term(name: str, size: _Size, itemsize: int) -> Quantity:
 def _total(name: str, terms: dict[str, Quantity], published: str | None) -> Quantity:
     """The sum; without a published formula its own counts terms of one size together."""
     ranks = next(iter(terms.values())).ranks or 1
-    by_rank = [sum(int(term.by_rank(ranks)[rank]) for term in terms.values()) for rank in range(ranks)]
     alike = Counter(term.formula for term in terms.values())
-    summed = " + ".join(part if count == 1 else rf"{count}\,{part}" for part, count in alike.items())
-    return counted(name, by_rank, published or summed, sources.KORTHIKANTI)
+    own = " + ".join(part if count == 1 else rf"{count}\,{part}" for part, count in alike.items())
+    return counted(name, summed(terms.values(), ranks), published or own, sources.KORTHIKANTI)
 
 
 def _published(ranks: int, sequence_parallel: bool, scores: str) -> str:

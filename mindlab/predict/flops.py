@@ -17,7 +17,7 @@ from fractions import Fraction
 
 from mindlab.predict import sources
 from mindlab.predict.heads import check_groups
-from mindlab.predict.layouts import positions
+from mindlab.predict.layouts import pairs_up_to, positions
 from mindlab.predict.quantity import Quantity, exact
 from mindlab.predict.sent import counted
 from mindlab.predict.shapes import check_whole
@@ -80,7 +80,7 @@ def visible_pairs(queries: int, keys: int, *, causal: bool = False) -> Quantity:
     check_whole(0, queries=queries, keys=keys)
     count, formula = queries * keys, r"s_q\,s_k"
     if causal:
-        count = _pairs(queries, keys, keys - queries)
+        count = pairs_up_to(queries, keys, keys - queries)
         unseen = r"s_q\,s_k - \frac{s_q(s_q-1)}{2}"
         formula = rf"\left({unseen}\right)" if queries <= keys else r"\frac{s_k(s_k+1)}{2}"
     return Quantity(count, "pairs", formula, sources.COUNTED_BY_HAND, name="visible_pairs")
@@ -216,19 +216,7 @@ def _seen(queries: Sequence[range], keys: Sequence[range], causal: bool) -> int:
     if not causal:
         return sum(map(len, queries)) * sum(map(len, keys))
     return sum(
-        _pairs(len(mine), len(theirs), (mine.start - theirs.start) // mine.step)
+        pairs_up_to(len(mine), len(theirs), (mine.start - theirs.start) // mine.step)
         for mine in queries
         for theirs in keys
     )
-
-
-def _pairs(queries: int, keys: int, shift: int) -> int:
-    """How many (i, j) with i < queries, j < keys and j <= i + shift."""
-
-    def up_to(count: int) -> int:
-        """Keys seen by the queries that see 1, 2, … `count`, but none more than there are."""
-        full = max(0, count)
-        short = min(full, keys)
-        return short * (short + 1) // 2 + (full - short) * keys
-
-    return up_to(shift + queries) - up_to(shift)

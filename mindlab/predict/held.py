@@ -12,7 +12,7 @@ from mindlab.predict import sources
 from mindlab.predict.heads import check_groups, heads_per_rank, kv_heads_per_rank
 from mindlab.predict.layouts import lengths
 from mindlab.predict.quantity import Quantity
-from mindlab.predict.sent import counted
+from mindlab.predict.sent import counted, summed
 from mindlab.predict.shapes import check_whole
 
 _FLOAT32 = 4
@@ -168,5 +168,4 @@ def ulysses_attention_held(
 
 
 def _total(name: str, terms: Sequence[Quantity], ranks: int, source: str) -> Quantity:
-    by_rank = [sum(int(term.by_rank(ranks)[rank]) for term in terms) for rank in range(ranks)]
-    return counted(name, by_rank, " + ".join(term.formula for term in terms), source)
+    return counted(name, summed(terms, ranks), " + ".join(term.formula for term in terms), source)

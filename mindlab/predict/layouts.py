@@ -42,6 +42,22 @@ def lengths(sequence: int, ranks: int, layout: str = "contiguous") -> tuple[int,
     return tuple(sum(map(len, held)) for held in positions(sequence, ranks, layout))
 
 
+def pairs_up_to(queries: int, keys: int, shift: int) -> int:
+    """How many (i, j) with i < queries, j < keys and j <= i + shift: what a causal mask lets through.
+
+    >>> pairs_up_to(4, 4, 0), pairs_up_to(2, 5, 3), pairs_up_to(2, 5, 5)
+    (10, 9, 10)
+    """
+
+    def up_to(count: int) -> int:
+        """Keys seen by the queries that see 1, 2, … `count`, but none more than there are."""
+        full = max(0, count)
+        short = min(full, keys)
+        return short * (short + 1) // 2 + (full - short) * keys
+
+    return up_to(shift + queries) - up_to(shift)
+
+
 def _pieces(sequence: int, parts: int) -> list[range]:
     ends = list(accumulate(split(sequence, parts)))
     return [range(start, end) for start, end in zip([0, *ends], ends, strict=False)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
 from mindlab.predict.quantity import Quantity, exact, mean
@@ -22,6 +22,13 @@ def sent(
     differ = itemsize is not None or len(set(by_rank)) > 1
     per_rank = tuple(exact(value) for value in by_rank) if differ else None
     return Quantity(exact(closed), "B", formula, source, per_rank, name, ranks)
+
+
+def summed(terms: Iterable[Quantity], ranks: int) -> list[int]:
+    """The terms' whole numbers added up, rank by rank."""
+    return [
+        sum(int(number) for number in each) for each in zip(*(t.by_rank(ranks) for t in terms), strict=True)
+    ]
 
 
 def counted(name: str, by_rank: Sequence[int], formula: str, source: str, unit: str = "B") -> Quantity:

@@ -10,6 +10,7 @@ import zlib
 
 import torch
 
+from mindlab.predict.chunks import split
 from mindlab.teach.lesson import Trial
 
 _MOST = 100
@@ -32,7 +33,7 @@ def shard_and_lengths(seed: int, rank: int, trial: Trial) -> tuple[torch.Tensor,
 
 def lengths(trial: Trial) -> list[int]:
     """How many of `trial.numel` elements each rank has."""
-    return [trial.numel // trial.ranks + (rank < trial.numel % trial.ranks) for rank in range(trial.ranks)]
+    return list(split(trial.numel, trial.ranks))
 
 
 def numbers(seed: int, rank: int, numel: int) -> torch.Tensor:

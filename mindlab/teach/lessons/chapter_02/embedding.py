@@ -7,6 +7,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 
 from mindlab.predict import volume
+from mindlab.predict.chunks import split
 from mindlab.teach import amounts, inputs, likely
 from mindlab.teach.lesson import Bound, Budget, Exercise, Trial, Wrong
 
@@ -106,7 +107,7 @@ def given(seed: int, rank: int, trial: Trial) -> tuple[Tensor, Tensor, int]:
     ends = torch.tensor([[0, size - 1]])
     drawn = inputs.normal(seed, "ids", 2, sequence - 2).abs().mul(997).long() % size
     ids = torch.cat([ends.expand(2, 2), drawn], dim=1)
-    first = sum(size // trial.ranks + (other < size % trial.ranks) for other in range(rank))
+    first = sum(split(size, trial.ranks)[:rank])
     return ids, inputs.part(table, rank, trial.ranks), first
 
 
