@@ -145,6 +145,9 @@ def test_sequence_lies_and_heads_stand() -> None:
         (["all-gather", ("a", "heads", [1])], "'all-gather' stands at an end"),
         ([("a", "heads", [1]), "all-gather"], "'all-gather' stands at an end"),
         ([], "no stages"),
+        ([("a", "heads", [2, -1])], "sizes \\[2, -1\\]: give 0 or more"),
+        ([("a", "", [8, 4])], "one size for all ranks"),
+        ([("a", "sum", [8, 4])], "one size for all ranks"),
     ],
 )
 def test_stages_that_do_not_follow_are_refused(given: list, said: str) -> None:
@@ -170,8 +173,9 @@ def test_kinds_are_lettered_tints() -> None:
     assert texts(ax).count("a") == 2 and texts(ax).count("b") == 2 and {"权重", "激活"} <= set(texts(ax))
     with pytest.raises(ValueError, match="5 kinds"):
         draw.held({"one": [dict.fromkeys("vwxyz", 1)]})
-    with pytest.raises(ValueError, match="no bytes to draw"):
-        draw.held({"one": [{"weights": -1}]})
+    for nothing in (-1, 0, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="no bytes to draw"):
+            draw.held({"one": [{"weights": nothing}]})
 
 
 # error ------------------------------------------------------------------------------------------------------
