@@ -8,6 +8,7 @@
     ml.draw.mask(positions)         which query sees which key, who computes it, and how much that is
     ml.draw.held(cases)             bytes that each rank holds, by kind
     ml.draw.error(got, want)        where a result is wrong, and by how much
+    ml.draw.route(tokens, routes, holders)  tokens, the experts that take them, and who computes how many
     ml.draw.moves(run)              who sends to whom, round by round
     ml.draw.ring(run)               whose block each rank holds, step by step
     ml.draw.traffic(run)            bytes from rank to rank: counted beside on the wire
@@ -48,6 +49,7 @@ _HOMES = {
     "mask": "mindlab.draw.causal",
     "pair": "mindlab.draw.paired",
     "stages": "mindlab.draw.handover",
+    "route": "mindlab.draw.routed",
     "play": "mindlab.draw.player",
     "explore": "mindlab.draw.explorer",
     "Piece": "mindlab.draw.pieces",
@@ -73,6 +75,7 @@ if TYPE_CHECKING:
     from mindlab.draw.player import play as play
     from mindlab.draw.products import matmul as matmul
     from mindlab.draw.rounds import Move as Move
+    from mindlab.draw.routed import route as route
     from mindlab.draw.strips import shards as shards
 
 __all__ = sorted(_HOMES)
