@@ -8,6 +8,7 @@
     ml.draw.mask(positions)         which query sees which key, who computes it, and how much that is
     ml.draw.held(cases)             bytes that each rank holds, by kind
     ml.draw.error(got, want)        where a result is wrong, and by how much
+    ml.draw.images(rows)            rows of small pictures that a model made
     ml.draw.moves(run)              who sends to whom, round by round
     ml.draw.ring(run)               whose block each rank holds, step by step
     ml.draw.traffic(run)            bytes from rank to rank: counted beside on the wire
@@ -44,6 +45,7 @@ _HOMES = {
     "curve": "mindlab.draw.loglog",
     "curves": "mindlab.draw.contest",
     "error": "mindlab.draw.heat",
+    "images": "mindlab.draw.images",
     "held": "mindlab.draw.holdings",
     "mask": "mindlab.draw.causal",
     "pair": "mindlab.draw.paired",
@@ -64,6 +66,7 @@ if TYPE_CHECKING:
     from mindlab.draw.handover import stages as stages
     from mindlab.draw.heat import error as error
     from mindlab.draw.holdings import held as held
+    from mindlab.draw.images import images as images
     from mindlab.draw.lanes import timeline as timeline
     from mindlab.draw.loglog import curve as curve
     from mindlab.draw.machine import topology as topology
