@@ -110,8 +110,8 @@ EXERCISE = Exercise(
     title="Both branches in one batch",
     statement="""
 Write `my_fused(model, x, t, cond, uncond, scale)` for one card: the guided prediction by **one** call of
-the model. `model(x, t, condition)` takes x (batch, tokens, features), one time and one condition for each entry
-of the batch: t (batch,), condition (batch, features). It predicts each entry by itself.
+the model. `model(x, t, condition)` takes x (batch, tokens, features), one time and one condition for each
+entry of the batch: t (batch,), condition (batch, features). It predicts each entry by itself.
 
 Nothing is to be sent.
 """,
