@@ -17,7 +17,7 @@ ALT = {
     "condition and once with the condition 3. One call of the model gives both predictions. They are taken "
     "apart and combined, and one step gives the next x.",
     "zh": "单卡上的一个去噪步骤。噪声图像 x 在批次中出现两次，一次无条件，一次带条件 3。一次模型调用得到两个"
-    "预测。拆分后合并，再走一步得到新的 x。",
+    "预测。拆分后合并，再执行一步得到新的 x。",
 }
 
 TITLE = {
@@ -32,7 +32,7 @@ ENTRIES = {"en": ("no condition", "condition 3"), "zh": ("无条件", "条件 3"
 MODEL = {"en": "model", "zh": "模型"}
 FOOT = {
     "en": "the trained model of digits, half-way through a run; on one card, nothing measured",
-    "zh": "训练好的数字模型，去噪中途；单卡，并非测量",
+    "zh": "已训练的数字模型，去噪的一步；单卡，并非测量",
 }
 
 

@@ -18,7 +18,7 @@ ALT = {
     "without the condition, rank 1 with it. An all-gather gives both predictions to both ranks. Each "
     "combines them and takes the step, so both hold the same next x.",
     "zh": "2 张卡上的一个去噪步骤。两张卡持有同一张噪声图像 x。卡 0 不带条件调用模型，卡 1 带条件调用模型。"
-    "一次 AllGather 让两张卡都得到两个预测。各卡合并并走一步，因此两张卡持有同一个新的 x。",
+    "一次 AllGather 让两张卡都得到两个预测。各卡合并后执行一步，因此两张卡持有同一个新的 x。",
 }
 
 TITLE = {
@@ -35,7 +35,7 @@ BRANCHES = {
 }
 FOOT = {
     "en": "a step of a run on {ranks} ranks ({backend}); the trained model of digits, s = 3",
-    "zh": "{ranks} 张卡的一次运行中的一步({backend})；训练好的数字模型，s = 3",
+    "zh": "{ranks} 张卡的一次运行中的一步({backend})；已训练的数字模型，s = 3",
 }
 MARKS = {"en": ("none", "3"), "zh": ("无", "3")}
 
