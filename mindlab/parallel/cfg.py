@@ -33,11 +33,11 @@ Model = Callable[[Tensor, Tensor, Tensor], Tensor]
 def cfg_parallel(
     model: Model, x: Tensor, t: Tensor, cond: Tensor, uncond: Tensor, scale: float, group: Group = None
 ) -> Tensor:
-    """The guided prediction on every rank: one call of the model, one exchange with the partner.
+    """The guided prediction on every rank: one call of the model, one exchange.
 
-    All ranks give the same x, t and conditions (partners, where x is a shard). Each sends its
-    prediction's bytes, whatever p. Raises ValueError for an odd number of ranks, and for more
-    branches than two: conditions are one tensor each.
+    All ranks give the same x, t and conditions (partners, where x is a shard). Each sends
+    its prediction's bytes, whatever p. Raises ValueError for an odd number of ranks, and
+    for more branches than two: conditions are one tensor each.
 
     >>> def guide():
     ...     one, three = torch.ones(()), torch.tensor(3.0)
