@@ -30,9 +30,7 @@ def a_branch_each(
     return out
 
 
-def every_branch_somewhere(
-    model: Model, x: Tensor, t: Tensor, conditions: list[Tensor], scales: list[float]
-) -> Tensor:
+def all_branches(model: Model, x: Tensor, t: Tensor, conditions: list[Tensor], scales: list[float]) -> Tensor:
     """The prediction, guided by all conditions; the first of them is none."""
     rank, p = dist.get_rank(), dist.get_world_size()
     found = []
@@ -187,7 +185,7 @@ REPAIR = Exercise(
     ...                               # and a loop that does not stop early
 """,
     ),
-    solution=every_branch_somewhere,
+    solution=all_branches,
     explanation="""
 With p ranks the gathering brings p predictions. The loop ends with the shorter list, so a condition for which
 there is no rank is left out, and its scale with it. Nothing says so, and the picture is plausible: it follows

@@ -17,51 +17,45 @@ Tensor = torch.Tensor
 
 
 def step_of_the_manual(
-    model: Model, latent: Tensor, timestep: Tensor, cond: Tensor, uncond: Tensor, scale: float
+    model: Model, x: Tensor, t: Tensor, cond: Tensor, uncond: Tensor, scale: float
 ) -> Tensor:
     """The guided prediction."""
     rank = dist.get_rank()
     if rank == 0:
-        output = model(latent, timestep, uncond)
+        output = model(x, t, uncond)
     elif rank == 1:
-        output = model(latent, timestep, cond)
+        output = model(x, t, cond)
     output_list = [torch.empty_like(output) for _ in range(world_size)]  # type: ignore[name-defined]  # noqa: F821
     dist.all_gather(output_list, output)
     return output_list[0] + scale * (output_list[1] - output_list[0])
 
 
-def guidance_on_every_rank(
-    model: Model, latent: Tensor, timestep: Tensor, cond: Tensor, uncond: Tensor, scale: float
-) -> Tensor:
+def on_every_rank(model: Model, x: Tensor, t: Tensor, cond: Tensor, uncond: Tensor, scale: float) -> Tensor:
     """The guided prediction."""
     rank, p = dist.get_rank(), dist.get_world_size()
-    output = model(latent, timestep, cond if rank % 2 else uncond)
+    output = model(x, t, cond if rank % 2 else uncond)
     output_list = [torch.empty_like(output) for _ in range(p)]
     dist.all_gather(output_list, output)
     return output_list[0] + scale * (output_list[1] - output_list[0])
 
 
-def two_make_it(
-    model: Model, latent: Tensor, timestep: Tensor, cond: Tensor, uncond: Tensor, scale: float
-) -> Tensor:
+def two_make_it(model: Model, x: Tensor, t: Tensor, cond: Tensor, uncond: Tensor, scale: float) -> Tensor:
     """Right: ranks 0 and 1 predict, and tell all others."""
-    eps = [torch.empty_like(latent) for _ in range(2)]
+    eps = [torch.empty_like(x) for _ in range(2)]
     if (rank := dist.get_rank()) < 2:
-        eps[rank] = model(latent, timestep, (uncond, cond)[rank])
+        eps[rank] = model(x, t, (uncond, cond)[rank])
     for source in range(2):
         dist.broadcast(eps[source], source)
     return eps[0] + scale * (eps[1] - eps[0])
 
 
-def pairs_of_ranks(
-    model: Model, latent: Tensor, timestep: Tensor, cond: Tensor, uncond: Tensor, scale: float
-) -> Tensor:
+def pairs_of_ranks(model: Model, x: Tensor, t: Tensor, cond: Tensor, uncond: Tensor, scale: float) -> Tensor:
     """Right: a message each way between two; a last rank without a partner makes both itself."""
     rank, p = dist.get_rank(), dist.get_world_size()
     if rank == p - 1 and p % 2:
-        eps_u, eps_c = model(latent, timestep, uncond), model(latent, timestep, cond)
+        eps_u, eps_c = model(x, t, uncond), model(x, t, cond)
         return eps_u + scale * (eps_c - eps_u)
-    mine = model(latent, timestep, cond if rank % 2 else uncond)
+    mine = model(x, t, cond if rank % 2 else uncond)
     theirs = torch.empty_like(mine)
     sending = dist.isend(mine, rank ^ 1)
     dist.recv(theirs, rank ^ 1)
@@ -71,27 +65,27 @@ def pairs_of_ranks(
 
 
 def world_size_defined(
-    model: Model, latent: Tensor, timestep: Tensor, cond: Tensor, uncond: Tensor, scale: float
+    model: Model, x: Tensor, t: Tensor, cond: Tensor, uncond: Tensor, scale: float
 ) -> Tensor:
     """Wrong: ranks from 2 on have made nothing."""
     rank, world_size = dist.get_rank(), dist.get_world_size()
     if rank == 0:
-        output = model(latent, timestep, uncond)
+        output = model(x, t, uncond)
     elif rank == 1:
-        output = model(latent, timestep, cond)
+        output = model(x, t, cond)
     output_list = [torch.empty_like(output) for _ in range(world_size)]
     dist.all_gather(output_list, output)
     return output_list[0] + scale * (output_list[1] - output_list[0])
 
 
 def _made_wrong(
-    model: Model, latent: Tensor, timestep: Tensor, cond: Tensor, uncond: Tensor, scale: float, *, how: str
+    model: Model, x: Tensor, t: Tensor, cond: Tensor, uncond: Tensor, scale: float, *, how: str
 ) -> Tensor:
     """One mistake at a time."""
     rank, p = dist.get_rank(), dist.get_world_size()
     if how == "own noise":
-        latent = latent + rank
-    mine = model(latent, timestep, cond if rank % 2 else uncond)
+        x = x + rank
+    mine = model(x, t, cond if rank % 2 else uncond)
     if how == "own":
         return mine
     eps = [torch.empty_like(mine) for _ in range(p)]
@@ -103,11 +97,9 @@ def _made_wrong(
     return eps[0] + scale * (eps[1] - eps[0])
 
 
-def serially(
-    model: Model, latent: Tensor, timestep: Tensor, cond: Tensor, uncond: Tensor, scale: float
-) -> Tensor:
+def serially(model: Model, x: Tensor, t: Tensor, cond: Tensor, uncond: Tensor, scale: float) -> Tensor:
     """Wrong: right values; each rank makes both predictions."""
-    eps_u, eps_c = model(latent, timestep, uncond), model(latent, timestep, cond)
+    eps_u, eps_c = model(x, t, uncond), model(x, t, cond)
     dist.barrier()
     return eps_u + scale * (eps_c - eps_u)
 
@@ -155,7 +147,7 @@ def _to_all(trial: Trial) -> Quantity:
 REPAIR = Exercise(
     name="07-a",
     title="The sample of a manual",
-    statement="The guided prediction on every rank, for any number of ranks from 2 on. The latent, the time "
+    statement="The guided prediction on every rank, for any number of ranks from 2 on. The x, the time "
     "and both conditions are the same on all ranks.",
     inputs=_inputs,
     reference=_one_card,
@@ -179,7 +171,7 @@ REPAIR = Exercise(
     return ...                        # which two of them?
 """,
     ),
-    solution=guidance_on_every_rank,
+    solution=on_every_rank,
     explanation="""
 `world_size` is used and never set. With that put right it works on two ranks. From three on, a rank that is
 neither 0 nor 1 has no `output`; it stops with an error of its own, and the others are left waiting in the
