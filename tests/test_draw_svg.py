@@ -21,6 +21,7 @@ DRAWN = {
     "stages": lambda: draw.stages(made.handed_over(3)),
     "held": lambda: draw.held({"<one>": [{"weights": 4096}], "two": [{"weights": 2048}] * 2}),
     "error": lambda: draw.error([[1.0, 2.0]], [[1.0, 1.5]]),
+    "images": lambda: draw.images({"a<b": [[[0.5, 1.0]]], "c": [[[0.0, -1.0]]]}, columns=["&"], title="One"),
     "layout": lambda: draw.layout(*made.exchanged(3)),
 }
 

@@ -33,17 +33,17 @@ Model = Callable[[Tensor, Tensor, Tensor], Tensor]
 def cfg_parallel(
     model: Model, x: Tensor, t: Tensor, cond: Tensor, uncond: Tensor, scale: float, group: Group = None
 ) -> Tensor:
-    """The guided prediction on every rank: one call of the model, one exchange with the partner.
+    """The guided prediction on every rank: one call of the model, one exchange.
 
-    x, t and both conditions are the same on all ranks (of partners, where x is a shard). Each rank sends its
-    prediction's bytes, whatever p. Raises ValueError for an odd number of ranks, and for more branches than
-    two: conditions are one tensor each.
+    All ranks give the same x, t and conditions (partners, where x is a shard). Each sends
+    its prediction's bytes, whatever p. Raises ValueError for an odd number of ranks, and
+    for more branches than two: conditions are one tensor each.
 
-    >>> model = lambda x, t, condition: x * condition
-    >>> one, three = torch.ones(()), torch.tensor(3.0)
-    >>> guide = lambda: cfg_parallel(model, torch.ones(2), one, three, one, 7.5)
-    >>> [value.tolist() for value in ml.launch(guide, ranks=2).values]  # 1 + 7.5 (3 - 1)
-    [[16.0, 16.0], [16.0, 16.0]]
+    >>> def guide():
+    ...     one, three = torch.ones(()), torch.tensor(3.0)
+    ...     return cfg_parallel(lambda x, t, c: x * c, torch.ones(1), one, three, one, 7.5)
+    >>> ml.launch(guide, ranks=2).values  # 1 + 7.5 (3 - 1)
+    [tensor([16.]), tensor([16.])]
     """
     _refuse(cond, uncond, scale)
     conditional = branch(group)
