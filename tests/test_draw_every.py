@@ -12,6 +12,7 @@ from matplotlib.patches import FancyBboxPatch
 from mindlab import draw
 from mindlab.draw import labels, matrix
 from mindlab.draw.picture import Picture, canvas
+from mindlab.planning.schedules import schedule
 
 POINTS = [(2**k, 1e-4 + 2**k * 1e-9, 2e-4 + 2**k * 1e-9, 0.5e-4 + 2**k * 1e-9) for k in range(6, 25, 2)]
 
@@ -24,6 +25,7 @@ CASES = {
     "error": lambda run, **k: draw.error(np.zeros((run.ranks, 5)), np.ones((run.ranks, 5)), **k),
     "matmul": lambda run, **k: draw.matmul(*made.cut_product(run.ranks), **k),
     "layout": lambda run, **k: draw.layout(*made.exchanged(run.ranks), **k),
+    "pipeline": lambda run, **k: draw.pipeline(schedule([1] * run.ranks, 3), **k),
     "shards": lambda run, **k: draw.shards([[f"x{r}"] for r in range(run.ranks)], **k),
     "moves": draw.moves,
     "traffic": draw.traffic,

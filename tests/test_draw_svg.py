@@ -6,6 +6,7 @@ import draw_runs as made
 import pytest
 
 from mindlab import draw
+from mindlab.planning.schedules import schedule
 
 SVG = "{http://www.w3.org/2000/svg}"
 DRAWN = {
@@ -22,6 +23,7 @@ DRAWN = {
     "held": lambda: draw.held({"<one>": [{"weights": 4096}], "two": [{"weights": 2048}] * 2}),
     "error": lambda: draw.error([[1.0, 2.0]], [[1.0, 1.5]]),
     "layout": lambda: draw.layout(*made.exchanged(3)),
+    "pipeline": lambda: draw.pipeline(schedule([1, 2], 2), title="a<b", modelled=True),
 }
 
 

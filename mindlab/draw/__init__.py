@@ -12,6 +12,7 @@
     ml.draw.ring(run)               whose block each rank holds, step by step
     ml.draw.traffic(run)            bytes from rank to rank: counted beside on the wire
     ml.draw.timeline(run)           who was in which call, when; or when, on another machine (ml.replay)
+    ml.draw.pipeline(slots)         which stage worked on what, when, and when it idled
     ml.draw.topology(topology)      cards, links and their rates
     ml.draw.curve(calibration)      time against message size
     ml.draw.curves(rows)            modelled times of several algorithms, and which is quickest
@@ -48,6 +49,7 @@ _HOMES = {
     "mask": "mindlab.draw.causal",
     "pair": "mindlab.draw.paired",
     "stages": "mindlab.draw.handover",
+    "pipeline": "mindlab.draw.slots",
     "play": "mindlab.draw.player",
     "explore": "mindlab.draw.explorer",
     "Piece": "mindlab.draw.pieces",
@@ -73,6 +75,7 @@ if TYPE_CHECKING:
     from mindlab.draw.player import play as play
     from mindlab.draw.products import matmul as matmul
     from mindlab.draw.rounds import Move as Move
+    from mindlab.draw.slots import pipeline as pipeline
     from mindlab.draw.strips import shards as shards
 
 __all__ = sorted(_HOMES)
