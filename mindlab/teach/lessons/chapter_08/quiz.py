@@ -79,7 +79,7 @@ QUIZ = Quiz(
                     round(float(schedules.pipeline_overhead([1, 1, 1, 1], 4)), 4),
                     "$\\frac{p-1}{m}$ is idle time over working time, another number.",
                 ),
-                Choice(_idle([1, 1, 1, 1], 1), "That is one micro-batch: three of four stages idle."),
+                Choice(_idle([1, 1, 1, 1], 3), "That is with three micro-batches: one fewer than stages."),
             ),
         ),
         Question(
