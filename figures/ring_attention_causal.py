@@ -52,6 +52,7 @@ def draw(language: str = "en") -> Figure:
         [met for met, _ in run.values], board.inset(0.05, 0.42, inner, 2.15), provenance="", language=language
     )
     shards = {name: [held[i] for _, held in run.values] for i, name in enumerate(NAMES[language])}
-    mask(shards, board.inset(0.05, 2.6, inner, 4.0), provenance="", language=language)
+    chunks = dict(zip(NAMES[language], (RANKS, 2 * RANKS), strict=True))
+    mask(shards, board.inset(0.05, 2.6, inner, 4.0), chunks=chunks, provenance="", language=language)
     board.foot([labels.say("from_run", language, ranks=run.ranks, backend=run.backend)])
     return board.figure

@@ -29,7 +29,7 @@ MOST_ROWS = {"01": 50, "03": 50}
 """Chapters that check in loops: more rows than calls in the source."""
 FORMULAS = {
     "01": (r"2\frac{p-1}{p}D", r"\frac{p-1}{p}D", r"2(p-1)", r"\lceil\log_2p\rceil"),
-    "02": (r"2\cdot2\frac{p-1}{p}bshe", r"1\cdot2\frac{p-1}{p}bshe", r"\frac{p-1}{p}D"),
+    "02": (r"2\cdot2\frac{p-1}{p}bshe", r"\frac{p-1}{p}D"),
     "03": (r"2\cdot2\frac{p-1}{p}bshe", r"2\cdot3\frac{p-1}{p}bshe", r"10+\frac{24}{p}"),
     "04": (r"\frac{p-1}{p}2bsKde", r"p-1", r"\frac{s(s+1)}{2p}"),
     "05": (r"\frac{p-1}{p}(2H+2K)db\frac{s}{p}e", r"(2H+2p)", r"\frac{p-1}{p}2bsKde"),

@@ -86,6 +86,33 @@ def test_a_thinned_replay_says_so_and_one_without_rows_is_refused():
         draw.timeline(timeline.simulate(moves.ring_all_reduce([8, 8]), machine(2)))
 
 
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_chosen_ranks_keep_their_own_rows_and_colours(language):
+    """Would catch rows of other ranks, a rank in its place's colour, or rows left out in silence."""
+    on = replayed(8)
+    ax = draw.timeline(on, ranks=[5, 1], language=language)
+    assert [label.get_text().split()[-1] for label in ax.get_yticklabels()] == ["5", "1"]
+    colours = [to_hex(label.get_bbox_patch().get_facecolor()) for label in ax.get_yticklabels()]
+    assert colours == [style.colour(5), style.colour(1)]
+    spans = sorted((row.start * 1e6, (5, 1).index(row.rank)) for row in on.rows if row.rank in (5, 1))
+    drawn = sorted((bar.get_x(), round(bar.get_y() + 0.2)) for bar in bars(ax))
+    for one, other in zip(spans, drawn, strict=True):
+        assert other == pytest.approx(one)
+    said = "only ranks 5, 1, of 8" if language == "en" else "仅显示 rank 5, 1"
+    assert said in " ".join(texts(ax)) and "rank 5: computing" in ax.alt and "rank 0" not in ax.alt
+    whole = draw.timeline(on, language="en")
+    assert "only ranks" not in " ".join(texts(whole)) and "rank 0: computing" in whole.alt
+
+
+@pytest.mark.parametrize("ranks", [[0, 2], [-1], [], [1, 1], [True], ["0"]])
+def test_ranks_that_are_not_there_are_refused(ranks):
+    """Would catch a row drawn empty, or none at all, for a rank that the run never had."""
+    with pytest.raises(ValueError, match="name some of the ranks 0 to 1, each once"):
+        draw.timeline(replayed(2), ranks=ranks)
+    with pytest.raises(ValueError, match="leave it out for a Run"):
+        draw.timeline(draw_runs.ring_run(4), ranks=[0])
+
+
 def test_a_run_is_still_drawn_as_timed():
     """Would catch a recorded run that is drawn as if it were modelled."""
     ax = draw.timeline(draw_runs.ring_run(4))

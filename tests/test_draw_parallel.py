@@ -51,6 +51,15 @@ def test_a_cell_has_the_colour_of_the_owner_and_an_arrow_of_its_block() -> None:
     assert "rank 1: KV1, KV0, KV3, KV2" in ax.alt
 
 
+def test_a_block_has_one_colour_above_and_below() -> None:
+    """Would catch arrows on the circle in their sender's colour: after the first step that is another one."""
+    ax = draw.ring(made.pass_run(4), circles=True)
+    circle = next(one for one in ax.figure.axes if "step 1 to 2" in texts(one))
+    colours = [to_hex(arrow.get_facecolor()) for arrow in arrows(circle)]
+    steps = circulation.passed_on([[(r - k) % 4 for r in range(4)] for k in range(4)])
+    assert colours == [style.colour(int(move.name[2:])) for one in steps for move in one.moves]
+
+
 def test_lengths_told_first_are_no_blocks() -> None:
     """Would catch three more steps in which nothing but the lengths went round."""
     ax = draw.ring(made.pass_run(4, lengths=True))
@@ -116,6 +125,18 @@ def test_balance_is_1_75_in_blocks_and_1_in_zigzag() -> None:
     assert causal._work("", [[0, 1], [2, 3]], False).pairs == (8, 8)
 
 
+def test_chunks_are_drawn_apart_and_do_not_change_the_work() -> None:
+    """Would catch the last rank's two neighbouring chunks drawn as one, and lines in one direction only."""
+    ax = draw.mask({"zigzag": ZIGZAG}, chunks={"zigzag": 8})
+    assert len([p for p in ax.patches if isinstance(p, Polygon)]) == 8 and len(ax.lines) == 14
+    uneven = causal._work("", [[0, 1, 5], [2, 3, 4]], True, 4)
+    assert uneven.cuts == (2, 4, 5) and uneven.runs() == [(0, 0, 2), (1, 2, 4), (1, 4, 5), (0, 5, 6)]
+    assert uneven.pairs == causal._work("", [[0, 1, 5], [2, 3, 4]], True).pairs
+    for chunks in (0, 17):
+        with pytest.raises(ValueError, match="give 1 to 16"):
+            draw.mask(ZIGZAG, chunks=chunks)
+
+
 def test_positions_that_overlap_or_miss_one_are_refused() -> None:
     """Would catch a query that two ranks compute."""
     for shards in ([[0, 1], [1, 2]], [[0, 1], [3, 4]], [[], []]):
@@ -145,6 +166,9 @@ def test_sequence_lies_and_heads_stand() -> None:
         (["all-gather", ("a", "heads", [1])], "'all-gather' stands at an end"),
         ([("a", "heads", [1]), "all-gather"], "'all-gather' stands at an end"),
         ([], "no stages"),
+        ([("a", "heads", [2, -1])], "sizes \\[2, -1\\]: give 0 or more"),
+        ([("a", "", [8, 4])], "one size for all ranks"),
+        ([("a", "sum", [8, 4])], "one size for all ranks"),
     ],
 )
 def test_stages_that_do_not_follow_are_refused(given: list, said: str) -> None:
@@ -170,8 +194,9 @@ def test_kinds_are_lettered_tints() -> None:
     assert texts(ax).count("a") == 2 and texts(ax).count("b") == 2 and {"权重", "激活"} <= set(texts(ax))
     with pytest.raises(ValueError, match="5 kinds"):
         draw.held({"one": [dict.fromkeys("vwxyz", 1)]})
-    with pytest.raises(ValueError, match="no bytes to draw"):
-        draw.held({"one": [{"weights": -1}]})
+    for nothing in (-1, 0, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="no bytes to draw"):
+            draw.held({"one": [{"weights": nothing}]})
 
 
 # error ------------------------------------------------------------------------------------------------------

@@ -9,7 +9,8 @@ import torch
 
 from mindlab.models import moe
 from mindlab.models.layers import MLP, GatedMLP
-from mindlab.models.moe import MoE, Route, balance_loss, combine, expert_counts
+from mindlab.models.moe import MoE, MoEDecoder, Route, balance_loss, combine, expert_counts, load_moe
+from mindlab.models.tokens import encode, shipped_text
 
 B, S, HIDDEN, INNER = 2, 7, 12, 20
 
@@ -91,6 +92,31 @@ def test_combine_adds_in_float32() -> None:
     """Would catch a sum in bf16: 1 + 1/256 would be lost before the second 1/256 comes."""
     results = torch.tensor([[[1.0], [1 / 256], [1 / 256]]], dtype=torch.bfloat16)
     assert combine(results, torch.ones(1, 3)).item() == 1 + 1 / 128
+
+
+def test_the_shipped_experts_are_all_used() -> None:
+    """Would catch a router that sends most of the text to a few experts: training without a term for balance.
+
+    Even use is a share of 1/8 for each of the 8 experts; a dead one has 0.
+    """
+    model, text = load_moe(), encode(shipped_text())[:, : 56 * 128].view(56, 128)
+    with torch.no_grad():
+        model(text)
+    for route in model.routes():
+        shares = expert_counts(route) / route.experts.numel()
+        assert shares.min() > 0.03 and shares.max() < 0.3, shares
+
+
+def test_each_block_of_the_decoder_has_experts() -> None:
+    """Would catch a decoder that keeps a plain MLP, or one router for all layers."""
+    torch.manual_seed(0)
+    model = MoEDecoder(24, 6, 3, layers=3, experts=5, top_k=2, inner=16)
+    with torch.no_grad():
+        model(torch.randint(768, (2, 9)))
+    routes = model.routes()
+    assert [tuple(route.experts.shape) for route in routes] == [(18, 2)] * 3
+    assert not torch.equal(routes[0].experts, routes[1].experts)
+    assert not any(isinstance(module, MLP) for block in model.blocks for module in block.children())
 
 
 def test_refusals() -> None:

@@ -63,6 +63,14 @@ def test_plain_where_the_fused_kernel_would_be_wrong() -> None:
     assert apart(attention_with_lse(q, k, v)[0], exact(q, k, v, False)[0]) < 1e-5
 
 
+def test_the_kernel_is_asked_once_and_not_in_the_callers_precision() -> None:
+    """Would catch a first call under autocast, whose coarse comparison speaks against the kernel for good."""
+    kernels.cpu_flash_agrees.cache_clear()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert kernels.choose_kernel(*qkv(3, 5)) is kernels.cpu_flash
+    assert kernels.choose_kernel(*qkv(3, 5)) is kernels.cpu_flash
+
+
 @pytest.mark.parametrize("fault", ["base 2", "LSE 0", "no such signature"])
 def test_a_kernel_that_changed_is_not_used(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Would catch another version of torch, whose private kernel means something else by its LSE."""
@@ -189,6 +197,8 @@ def test_what_is_refused() -> None:
         ((q, k[:, :, :0], v[:, :, :0]), "kv_heads=0"),
         ((q.half(), k, v), "give one floating-point dtype"),
         (tuple(x.int() for x in (q, k, v)), "give one floating-point dtype"),
+        (tuple(x.to(torch.float8_e5m2) for x in (q, k, v)), "float16, bfloat16, float32, float64"),
+        ((q[..., :0], k[..., :0], v), "one head_dim, 1 or more"),
         ((q.to("meta"), k, v), "put them on one device"),
     ]:
         with pytest.raises(ValueError, match=say):

@@ -211,6 +211,27 @@ def test_what_does_not_fit_is_refused(call: Any, sentence: str) -> None:
         call()
 
 
+def test_a_rank_outside_the_group_is_refused() -> None:
+    """Would catch the library's way: it warns, adds nothing, and a rank outside has wrong numbers."""
+
+    def call() -> list[str]:
+        group, found = dist.new_group([2, 0]), []
+        x = torch.ones(2, 3)
+        for norm in (
+            lambda: sharded_layer_norm(x, None, None, EPS, group),
+            lambda: sharded_rms_norm(x, None, EPS, group),
+        ):
+            try:
+                found.append(str(norm().shape))
+            except ValueError as problem:
+                found.append(str(problem))
+        return found
+
+    values = ml.launch(call, ranks=3).values
+    assert values[0] == values[2] == ["torch.Size([2, 3])"] * 2
+    assert values[1] == ["rank 1 is not in the group: let only its members call"] * 2
+
+
 @pytest.mark.parametrize("function", [sharded_layer_norm, sharded_rms_norm])
 def test_examples(function: Any) -> None:
     """Would catch an example that was right once."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import warnings
+import weakref
 from collections import Counter
 from typing import Any
 
@@ -154,9 +155,8 @@ def test_bytes_of_the_all_reduce(kind: str, pairs: int, ranks: int) -> None:
         assert ring.wire_sent.tolist() == list(wanted.by_rank(ranks))
         assert ring.wire_sent.sum() == pytest.approx(beside.wire_sent.sum(), rel=5e-3)
         assert library.wire_sent.sum() == pytest.approx(1.5 * ring.wire_sent.sum(), rel=5e-3)
-        if length % ranks == 0:
-            gloo = ml.volume.gloo_sequence_parallel(B, length, HIDDEN, ranks, itemsize=4, pairs=pairs)
-            assert library.wire_sent.tolist() == list(gloo.by_rank(ranks))
+        gloo = ml.volume.gloo_sequence_parallel(B, length, HIDDEN, ranks, itemsize=4, pairs=pairs)
+        assert library.wire_sent.tolist() == list(gloo.by_rank(ranks))
 
 
 @pytest.mark.parametrize("ranks", [3, 4])
@@ -229,6 +229,50 @@ def test_the_librarys_reduce_scatter_in_old_and_new_torch() -> None:
         run = ml.launch(by_name, old=old, ranks=3)
         for rank, out in enumerate(run.values):
             assert torch.equal(out, 6 * torch.arange(6.0).reshape(6, 1)[2 * rank : 2 * rank + 2])
+
+
+@pytest.mark.parametrize("kind", [SequenceParallelBlock, ParallelBlock])
+def test_the_full_block_is_left_alone(kind: Any) -> None:
+    """Would catch norms that are shared with the full block: frozen there, or changed with it."""
+
+    def call() -> bool:
+        full, x = block("after each other"), numbers(1, 4, HIDDEN)
+        split = kind.from_full(full)
+        before = split(x)
+        untouched = all(weight.requires_grad for weight in full.parameters())
+        with torch.no_grad():
+            for weight in full.parameters():
+                weight.zero_()
+        return untouched and torch.equal(split(x), before)
+
+    assert ml.launch(call, ranks=2).values == [True, True]
+
+
+@pytest.mark.parametrize("kind", ["after each other", "beside each other"])
+def test_what_was_gathered_is_gone_when_the_sum_is_made(kind: str) -> None:
+    """Would catch the whole sequence kept beside the terms and the sum: one activation more at the peak."""
+
+    def call() -> list[bool]:
+        gathered, gone = [], []
+
+        def gather(*args: Any) -> Tensor:
+            whole = gather_sequence(*args)
+            gathered.append(weakref.ref(whole))
+            return whole
+
+        def scatter(x: Tensor, group: Any = None, *, sizes: Any = None) -> Tensor:
+            gone.append(gathered[-1]() is None)
+            return ring_reduce_scatter(x, group, sizes=sizes)
+
+        sequence.gather_sequence = gather
+        try:
+            on_shards(kind, numbers(1, 6, HIDDEN), None, scatter)
+        finally:
+            sequence.gather_sequence = gather_sequence
+        return gone
+
+    pairs = 1 if kind == "beside each other" else 2
+    assert ml.launch(call, ranks=2).values == [[True] * pairs] * 2
 
 
 def test_heads_that_do_not_divide_are_refused() -> None:

@@ -127,6 +127,39 @@ def test_refusals() -> None:
     assert all("max_norm=1.0" in text for text in ml.launch(refused, "norm", ranks=3).values)
 
 
+def test_ids_of_another_dtype_are_refused() -> None:
+    """Would catch uint8, which torch takes for a mask: three ids beside three rows gave rows 0, 1, 2. And a
+    refusal of no ids at all."""
+
+    def refused(dtype: torch.dtype) -> str:
+        table = tensor.VocabParallelEmbedding.from_full(filled(nn.Embedding(3, 4)))
+        try:
+            return str([tuple(table(torch.tensor(ids, dtype=dtype)).shape) for ids in ([2, 1, 1], [])])
+        except ValueError as problem:
+            return str(problem)
+
+    for dtype in (torch.uint8, torch.int16, torch.bool, torch.float32):
+        said = f"ids are {dtype}: give int32 or int64, ids.long()"
+        assert ml.launch(refused, dtype, ranks=1).values == [said]
+    assert ml.launch(refused, torch.int32, ranks=1).values == ["[(3, 4), (0, 4)]"]
+
+
+def test_a_rank_without_rows_has_no_say() -> None:
+    """Would catch the best of nothing taken for 0: larger than all logits here, under an id that is none."""
+
+    def best() -> list[float]:
+        head = nn.Linear(4, 2)
+        nn.init.zeros_(head.weight)
+        with torch.no_grad():
+            head.bias.copy_(torch.tensor([-5.0, -3.0]))
+        split = tensor.VocabParallelLogits.from_full(head)
+        x = torch.ones(1, 4)
+        return [split.argmax(x).item(), split.log_sum_exp(x).item()]
+
+    wanted = torch.tensor([-5.0, -3.0]).logsumexp(0).item()
+    assert ml.launch(best, ranks=4).values == [[1, pytest.approx(wanted)]] * 4
+
+
 def model(split: bool, x: torch.Tensor) -> torch.Tensor:
     """Token and position embedding, two blocks, logits: on one card, or its parts on ranks."""
     tokens, positions = filled(nn.Embedding(36, HIDDEN)), filled(nn.Embedding(S, HIDDEN))

@@ -40,6 +40,24 @@ def test_sends_that_were_buffered_do_not_stop_the_replay():
     assert any(line.startswith("1 messages began before their receive was posted") for line in on.assumptions)
 
 
+def test_in_a_circle_the_send_that_waited_longest_is_let_go():
+    """Would catch the later send let go: rank 1 would be through before rank 0 has computed.
+
+    Rank 0 sends at 2 s, rank 1 at 5 s: then nothing goes on. Rank 0's message takes 5 to 14, its work lasts
+    to 114, and only then does it take the other message, to 127.
+    """
+    early, later = made.scripts(2)
+    early.compute(2)
+    early.call("send", 8, 1)
+    early.compute(100)
+    early.call("recv", 12, 1)
+    later.compute(5)
+    later.call("send", 12, 0)
+    later.call("recv", 8, 0)
+    on = ml.replay(made.run_of(early, later), topologies.uniform(2, alpha=1.0, bandwidth=1.0, rate=1.0))
+    assert list(on.by_rank) == [close(127), close(127)]
+
+
 def test_a_collective_that_one_rank_joins_late_does_not_stop_the_replay():
     """Would catch a broadcast whose root may go on in a library, and stands in a circle here."""
     root, late, last = made.scripts(3)

@@ -220,6 +220,11 @@ def test_the_rate_of_a_card_is_chosen_and_said():
         ml.replay(run, "hgx-h100", rate=1, efficiency=1)
     with pytest.raises(ValueError, match="rate=0: give a number above 0"):
         ml.replay(run, "hgx-h100", rate=0)
+    idle = ml.launch(lambda: dist.barrier(), ranks=2)  # states no work: the argument is as wrong
+    with pytest.raises(ValueError, match="rate=nan: give a number above 0"):
+        ml.replay(idle, "hgx-h100", rate=float("nan"))
+    with pytest.raises(ValueError, match="both given"):
+        ml.replay(idle, "hgx-h100", rate=1, efficiency=1)
 
 
 def test_a_run_that_states_no_work_says_so():

@@ -7,6 +7,7 @@ import torch
 import torch.distributed as dist
 
 import mindlab as ml
+from mindlab.collectives import ring_all_gather
 from mindlab.models.layers import MLP, Block
 from mindlab.parallel.ring import ring_attention
 from mindlab.parallel.sequence import SequenceParallelBlock, library_reduce_scatter
@@ -77,3 +78,20 @@ def test_real_ranks_send_what_the_formula_says(name: str, ranks: int) -> None:
     assert run.wire.payload.sum(axis=1).tolist() == list(sent.by_rank(ranks))
     if received is not None:
         assert run.wire.payload.sum(axis=0).tolist() == list(received.by_rank(ranks))
+
+
+@pytest.mark.parametrize("ranks", [3, 4])
+def test_gloo_sums_shards_of_unequal_lengths_one_by_one(ranks: int) -> None:
+    """Would catch one sum of everything in their place: of 7-wide rows, gloo cuts each shard elsewhere."""
+
+    def pair() -> None:
+        sizes = layouts.lengths(10, ranks)
+        ring_all_gather(torch.ones(sizes[dist.get_rank()], 7), sizes=sizes)
+        library_reduce_scatter(torch.ones(10, 7), sizes=sizes)
+
+    run = ml.launch(pair, ranks=ranks)
+    if run.wire is None or run.wire.payload is None:
+        pytest.skip(run.why_no_wire or "the payload cannot be told")
+    sent = volume.gloo_sequence_parallel(1, 10, 7, ranks, itemsize=4, pairs=1)
+    assert len(set(sent.by_rank(ranks))) > 1
+    assert run.wire.payload.sum(axis=1).tolist() == list(sent.by_rank(ranks))

@@ -136,6 +136,7 @@ def test_ulysses_cell_by_cell(ranks: int) -> None:
             out = volume.ulysses_attention(*shape, ranks, itemsize=4)
             back = volume.ulysses_attention_received(*shape, ranks, itemsize=4)
             assert out.by_rank(ranks) == tuple(each * count for count in sent), (length, kv_heads)
+            assert ("2p" if kv_heads < ranks else "2K") in out.formula and out.formula == back.formula
             assert back.by_rank(ranks) == tuple(each * count for count in received), (length, kv_heads)
             total = (2 * 6 * ranks + 2 * max(kv_heads, ranks)) * each * length * (ranks - 1)
             assert out.value == pytest.approx(float(Fraction(total, ranks**2)), rel=1e-15)

@@ -142,6 +142,16 @@ def test_other_dtypes_roots_and_groups() -> None:
             ml.launch(experiment, ranks=3, timeout=30)
 
 
+def test_other_shapes_of_nothing_are_told() -> None:
+    """Would catch lines that are alike on every rank, under a sentence that says they differ."""
+
+    def experiment() -> None:
+        dist.all_reduce(torch.ones(0, 3 if rank() else 2))
+
+    with pytest.raises(Mismatch, match=r"rank 0: all_reduce, shape \(0, 2\).*\n.*rank 1: .*shape \(0, 3\)"):
+        ml.launch(experiment, ranks=2, timeout=30)
+
+
 def test_groups_created_in_another_order() -> None:
     """Would catch sums over the wrong ranks, which gloo returns without a word."""
 

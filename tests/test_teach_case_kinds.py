@@ -61,7 +61,7 @@ def half_only(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torc
 @pytest.mark.parametrize(
     ("program", "facts"),
     [
-        (published, r"right but for `bias`, of which 3 times too much"),
+        (published, r"right but for 3 x `bias` too much"),
         (
             published,
             r"Each rank calls all_reduce x1\.\nAll ranks together sent 1\.406 KiB \(1,440 B\) \(wire\)\.",
@@ -99,3 +99,13 @@ def test_a_trial_may_have_two_ranks() -> None:
     """Would catch evidence that is always made on four ranks."""
     two = replace(ROW, trials=(replace(ROW.trials[0], ranks=2),))
     assert shown(published, two).startswith("What happened, on 2 ranks")
+
+
+def test_the_evidence_names_the_mistake_as_the_check_does() -> None:
+    """Would catch evidence that says "an element is wrong" where the exercise knows which mistake it is."""
+    repair = replace(ROW, look=lambda attempt: "Every rank returned its own part.")
+    assert "\nEvery rank returned its own part.\n" in shown(published, repair)
+    assert "too much" not in shown(published, repair)
+    right = shown(row_parallel, replace(ROW, look=lambda attempt: "Rank 0 computed all of it."))
+    assert "The values are right on every rank.\nRank 0 computed all of it.\n" in right
+    assert "features of different layers and different x, joined" in repr(ml.case("02-d").run())

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+import torch
 
 import mindlab as ml
+from mindlab.teach.hints import source_of
 from mindlab.teach.journal import journal
 from mindlab.teach.verdict import MIME
 
@@ -94,3 +96,41 @@ def test_hints_of_a_case() -> None:
     assert ml.hint("01-a", step=1).title == "Hint 1 of 3 to 01-a: the idea"
     with pytest.raises(ml.MindlabError, match="01-d"):
         ml.hint("01-z")
+
+
+def spread_over_lines(
+    weights: dict[str, list[torch.Tensor]],
+    x: torch.Tensor,
+    *,
+    layers: int | None = None,
+    how: str = "ring: on",
+) -> tuple[torch.Tensor, ...]:  # as long as it is
+    """One line."""
+    known: dict[str, int] = {"rank: int": 1}
+    rank: int
+
+    def inner(
+        one: torch.Tensor,
+        other: torch.Tensor,
+        yet_another: torch.Tensor,
+    ) -> torch.Tensor:
+        return one + other + yet_another
+
+    rank = known["rank: int"]
+    return inner(x, x, x), x[rank:layers]
+
+
+def test_a_program_is_shown_without_annotations() -> None:
+    """Would catch annotations in a head of several lines, or a cut in a text that looks like one."""
+    assert source_of(spread_over_lines).splitlines() == [
+        'def spread_over_lines(weights, x, *, layers=None, how="ring: on"):  # as long as it is',
+        '    """One line."""',
+        '    known = {"rank: int": 1}',
+        "    rank: int",
+        "",
+        "    def inner(one, other, yet_another):",
+        "        return one + other + yet_another",
+        "",
+        '    rank = known["rank: int"]',
+        "    return inner(x, x, x), x[rank:layers]",
+    ]

@@ -139,8 +139,8 @@ def all_agree(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torc
     ("answer", "says"),
     [
         (forgets_the_sum, r"Rank 0: missing in its result: the parts of ranks 1, 2 and 3\. No rank is right"),
-        (bias_everywhere, r"Rank 0: right but for `bias`, of which 3 times too much is in it\. All ranks"),
-        (no_bias, r"Rank 0: right but for `bias`, of which 1 times too little"),
+        (bias_everywhere, r"Rank 0: right but for 3 x `bias` too much\. All ranks"),
+        (no_bias, r"Rank 0: right but for 1 x `bias` too little"),
         (mean_for_sum, r"every element is 0\.25 times the right one \(1/p with 4 ranks\)"),
         (adds_its_rank, r"Rank 1: every element is off by the same 0\.5\. Rank 0 is right"),
         (sums_twice, r"in its result, the part of rank 0 was added 4 times\. All ranks returned the same"),

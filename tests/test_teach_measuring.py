@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,8 +11,12 @@ import torch
 import torch.distributed as dist
 
 import mindlab as ml
+from mindlab.parallel.attention import attention_with_lse
 from mindlab.teach import pattern
 from mindlab.teach.composition import Made, made_of
+from mindlab.teach.exercises import Task
+from mindlab.teach.grade import grade
+from mindlab.teach.lesson import Bound, Budget, Exercise, OfTrial, Trial
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -94,3 +99,45 @@ def test_a_sum_is_taken_apart() -> None:
     assert made_of(torch.zeros(20), chunks, 2) == Made(2, (0, 0, 0))
     assert made_of(piece + 0.5, chunks, 1) is None
     assert made_of(chunks[0][0] + chunks[1][1], chunks, 0) is None
+
+
+def each_its_own(x: torch.Tensor, seen: int) -> torch.Tensor:
+    return attention_with_lse(x, x[:, :seen], x[:, :seen])[0]
+
+
+def wasteful(x: torch.Tensor, seen: int) -> torch.Tensor:
+    attention_with_lse(x, x, x)
+    return each_its_own(x, seen)
+
+
+ATTENTION = Exercise(
+    name="99.9",
+    title="Some of the keys",
+    statement="",
+    inputs=lambda seed, rank, trial: (torch.randn(1, 6, 1, 4, generator=torch.manual_seed(rank)), 1 + rank),
+    reference=lambda given: [each_its_own(*one) for one in given],
+    pure=True,
+    trials=(Trial(3, sizes={"sequence": 6}),),
+    hints=("", "", ""),
+    solution=each_its_own,
+    explanation="",
+    right=(),
+    wrong=(),
+)
+PAIRS = 4 * 4  # floating-point operations of a pair: two products of 4 numbers
+
+
+def test_work_is_judged_by_the_rank_that_has_most() -> None:
+    """Would catch a bound of work that is shown and not judged, or a mean over ranks; rows of no messages."""
+    bounded = replace(ATTENTION, budget=Budget(work=Bound(OfTrial(lambda trial: 6 * trial.ranks * PAIRS))))
+    found = grade(bounded, each_its_own)
+    assert found.passed and [row.what for row in found.spent] == ["work", "memory"]
+    assert (found.spent[0].yours, found.spent[0].best) == (6 * 3 * PAIRS, True)
+    found = grade(bounded, wasteful)
+    assert found.sentence == "Rank 2 computed 864 FLOP; the budget is 288." and not found.passed
+    assert [row.what for row in grade(ATTENTION, wasteful).spent] == ["memory"]
+
+
+def test_a_task_says_how_much_work_is_allowed() -> None:
+    """Would catch a bound of work that a learner cannot see before trying."""
+    assert "work, of one rank at most, in FLOP: 47,040" in repr(Task(ml.exercise("04.3").exercise))

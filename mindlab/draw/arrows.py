@@ -46,7 +46,7 @@ def moves(
     provenance: str | None = None,
     language: str | None = None,
 ) -> Axes:
-    """The Axes with a panel a round, at most `limit` of them; arrows carry the colour of their sender.
+    """The Axes with a panel a round, at most `limit`; arrows have the colour of the sender, or of `owner`.
 
     `run` is a Run, or rounds made by hand: lists of (source, target[, bytes[, name]]). An arrow is thicker
     the more bytes it stands for. A collective whose arguments do not say who sends what is drawn as a
@@ -140,7 +140,8 @@ def _draw_move(board: Board, move: Move, ring: _Ring, look: tuple[float, int, bo
     end = (end[0] - dx * cut, end[1] - dy * cut)
     width = 0.8 if crowded else 1.5 + 2.5 * (move.nbytes / most if most else 0.4)
     head = 3.0 if crowded else 4.0 if ring.ranks > 8 else 7.0
-    board.arrow(start, end, style.colour(move.source), width, bend=bend, head=head, outline=not crowded)
+    colour = style.colour(move.source if move.owner is None else move.owner)
+    board.arrow(start, end, colour, width, bend=bend, head=head, outline=not crowded)
     if text:
         x, y = (start[0] + end[0]) / 2 - 0.5 * bend * dy, (start[1] + end[1]) / 2 + 0.5 * bend * dx
         box = {"boxstyle": "round,pad=0.15", "facecolor": style.PAPER, "edgecolor": style.GRID, "lw": 0.5}

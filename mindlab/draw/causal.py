@@ -26,6 +26,8 @@ class Work:
     owners: tuple[int, ...]
     pairs: tuple[int, ...]
     causal: bool
+    cuts: tuple[int, ...] = ()
+    """Where the sequence is cut into chunks: positions at which one begins, without 0."""
 
     @property
     def balance(self) -> float:
@@ -33,10 +35,10 @@ class Work:
         return max(self.pairs) * len(self.pairs) / sum(self.pairs)
 
     def runs(self) -> list[tuple[int, int, int]]:
-        """(rank, first, behind the last) for neighbouring positions of one rank."""
+        """(rank, first, behind the last) for neighbouring positions of one rank, in one chunk."""
         found: list[tuple[int, int, int]] = []
         for position, rank in enumerate(self.owners):
-            if found and found[-1][0] == rank:
+            if found and found[-1][0] == rank and position not in self.cuts:
                 found[-1] = (rank, found[-1][1], position + 1)
             else:
                 found.append((rank, position, position + 1))
@@ -48,6 +50,7 @@ def mask(
     ax: Axes | None = None,
     *,
     causal: bool = True,
+    chunks: Mapping[str, int] | int = 1,
     title: str = "",
     provenance: str | None = None,
     language: str | None = None,
@@ -58,10 +61,13 @@ def mask(
     lists by name, to compare. The strips along the edges show whose queries and keys they are. Below stand
     the visible pairs that each rank computes, and the largest over the mean. Raises ValueError where the
     ranks' positions are not 0, 1, … each once.
+
+    `chunks` says into how many parts the sequence was cut before it was dealt out, for all or by name: thin
+    lines show them, cut as `torch.tensor_split` cuts. ValueError for less than 1, or more than positions.
     """
     lang = labels.choose(language)
     given = positions if isinstance(positions, Mapping) else {"": positions}
-    works = [_work(name, shards, causal) for name, shards in given.items()]
+    works = [_work(name, shards, causal, _of_name(chunks, name)) for name, shards in given.items()]
     line = labels.say("by_hand", lang) if provenance is None else provenance
     across = min(_ACROSS, len(works))
     pitch = _LEFT + _EDGE + _SIDE + 0.25
@@ -81,7 +87,11 @@ def mask(
     return board.ax
 
 
-def _work(name: str, shards: Sequence[Any], causal: bool) -> Work:
+def _of_name(chunks: Mapping[str, int] | int, name: str) -> int:
+    return chunks.get(name, 1) if isinstance(chunks, Mapping) else chunks
+
+
+def _work(name: str, shards: Sequence[Any], causal: bool, chunks: int = 1) -> Work:
     lists = [[int(n) for n in (one.tolist() if hasattr(one, "tolist") else one)] for one in shards]
     owners = {position: rank for rank, mine in enumerate(lists) for position in mine}
     length = sum(map(len, lists))
@@ -90,8 +100,11 @@ def _work(name: str, shards: Sequence[Any], causal: bool) -> Work:
             f"the positions{' of ' + name if name else ''} are not 0 to {length - 1}, each once: "
             "give by rank the positions that it holds, [[0, 1], [2, 3]]"
         )
+    if not 1 <= chunks <= length:
+        raise ValueError(f"chunks={chunks} of {length} positions: give 1 to {length}")
     pairs = tuple(sum(position + 1 if causal else length for position in mine) for mine in lists)
-    return Work(name, tuple(owners[position] for position in range(length)), pairs, causal)
+    cuts = tuple(k * (length // chunks) + min(k, length % chunks) for k in range(1, chunks))
+    return Work(name, tuple(owners[position] for position in range(length)), pairs, causal, cuts)
 
 
 def _draw_panel(board: Board, work: Work, corner: tuple[float, float], lang: str) -> None:
@@ -105,6 +118,9 @@ def _draw_panel(board: Board, work: Work, corner: tuple[float, float], lang: str
         board.fill(x + first * one, y - _EDGE - 0.02, (last - first) * one, _EDGE, rank, lw=0.3 * board.scale)
         board.fill(x - _EDGE - 0.02, y + first * one, _EDGE, (last - first) * one, rank, lw=0.3 * board.scale)
         _draw_visible(board, work, (rank, first, last), (x, y))
+    for at in (cut * one for cut in work.cuts):
+        for ends in (((x + at, x + at), (y, y + _SIDE)), ((x, x + _SIDE), (y + at, y + at))):
+            board.ax.plot(*ends, color=style.INK, lw=0.5 * board.scale, zorder=3)
     _draw_bars(board, work, (corner[0] + 0.1, y + _SIDE + 0.16), lang)
 
 
@@ -154,5 +170,6 @@ def _alt(works: Sequence[Work], title: str, line: str) -> str:
     for work in works:
         name = f"{work.name}: " if work.name else ""
         counts = ", ".join(f"rank {rank} computes {pairs}" for rank, pairs in enumerate(work.pairs))
+        counts += f", of {len(work.cuts) + 1} chunks" if work.cuts else ""
         said.append(f"{name}{counts} pairs; the largest over the mean is {work.balance:.2f}")
     return ". ".join([*said, line] if line else said) + "."

@@ -40,15 +40,16 @@ def ring(
     (only point-to-point messages of more than `above` bytes are followed: the lengths that ranks may tell
     each other first have 8; what else was called is named at the foot). Or it is by rank the owners that the
     rank met, in order: [[0, 2, 1], [1, 0, 2], [2, 1, 0]]. With `circles` each transfer is also drawn on a
-    ring of the ranks. `block` is what travels, for the labels. Raises ValueError for a run in which one rank
-    receives from two at a time, and for rows of different lengths.
+    ring of the ranks, in the colour of the block that it carries. `block` is what travels, for the labels.
+    Raises ValueError for a run in which one rank receives from two at a time, and for rows of different
+    lengths.
     """
     lang = labels.choose(language)
     holders, others = _of_run(run, above, lang) if isinstance(run, Run) else (_of_rows(run), [])
     foot = _foot(run, others, provenance, lang)
     steps, ranks = len(holders), len(holders[0])
     wide, gap = _measures(steps)
-    rings = _Rings(passed_on(holders, block) if circles else [], ranks)
+    rings = _Rings(passed_on(holders, block, lang) if circles else [], ranks)
     top = (0.4 if title else 0.1) + rings.height
     inner = _LEFT + steps * wide + (steps - 1) * gap
     width = max(inner + 2 * MARGIN, 4.2, rings.width + 0.1)
@@ -71,19 +72,20 @@ def _measures(steps: int) -> tuple[float, float]:
     return (_WIDE, gap) if gap >= 0.2 else ((room - 0.2 * (steps - 1)) / steps, 0.2)
 
 
-def passed_on(holders: Holders, block: str = "KV") -> list[Round]:
-    """The transfers between the steps, as rounds for `draw.moves`: each move named by the block it carries.
+def passed_on(holders: Holders, block: str = "KV", lang: str = "en") -> list[Round]:
+    """The transfers between the steps, as rounds for `draw.moves`: each move has its block's name and colour.
 
     A block comes from the nearest rank to the left, round the ring, that held it the step before.
     """
     rounds = []
-    for before, after in pairwise(holders):
+    for step, (before, after) in enumerate(pairwise(holders)):
         moved = []
         for rank, owner in enumerate(after):
             source = _source(before, rank, owner)
             if owner is not None and source is not None and source != rank:
-                moved.append(Move(source, rank, 0, f"{block}{owner}"))
-        rounds.append(Round(tuple(sorted(moved, key=lambda move: move.source))))
+                moved.append(Move(source, rank, 0, f"{block}{owner}", owner=owner))
+        label = labels.say("between_steps", lang, before=step, after=step + 1)
+        rounds.append(Round(tuple(sorted(moved, key=lambda move: move.source)), label=label))
     return rounds
 
 

@@ -90,6 +90,11 @@ def stages_of(given: Sequence[Any]) -> list[Stage]:
                 f"{stage.name!r} has {len(stage.sizes)} sizes, {found[0].name!r} has {len(found[0].sizes)}: "
                 "give one a rank"
             )
+        if min(stage.sizes) < 0 or (stage.dim in (WHOLE, SUM) and len(set(stage.sizes)) > 1):
+            raise ValueError(
+                f"{stage.name!r} has sizes {list(stage.sizes)}: give 0 or more, and one size for all ranks "
+                "where each holds the whole or a term of it"
+            )
     if found[0].arrow or arrow:
         raise ValueError(
             f"{found[0].arrow or arrow!r} stands at an end: a text leads from a stage to the next"

@@ -62,7 +62,7 @@ def held(
 def _kinds(cases: Mapping[str, Case]) -> list[str]:
     """The kinds in order of appearance, after a check of all values."""
     values = [n for case in cases.values() for mine in case for n in mine.values()]
-    if not values or max(values) <= 0 or min(values) < 0:
+    if not values or not any(values) or not all(0 <= n < float("inf") for n in values):
         raise ValueError("no bytes to draw: give by case and rank {'weights': 4096, 'activations': 512}")
     kinds = list(dict.fromkeys(kind for case in cases.values() for mine in case for kind in mine))
     if len(kinds) > len(_TINTS):

@@ -15,6 +15,7 @@ _SAY: dict[str, tuple[str, str]] = {
     "before": ("before", "之前"),
     "after": ("after", "之后"),
     "step": ("step", "步骤"),
+    "between_steps": ("step {before} to {after}", "步骤 {before} 到 {after}"),
     "from": ("from rank", "发送卡"),
     "to": ("to rank", "接收卡"),
     "sent": ("sent", "发送"),

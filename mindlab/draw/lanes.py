@@ -55,6 +55,7 @@ def timeline(
     *,
     title: str = "",
     limit: int = 400,
+    ranks: Sequence[int] | None = None,
     language: str | None = None,
 ) -> Axes:
     """The Axes with one row a rank and one bar a call, in ms since the experiment began.
@@ -62,10 +63,14 @@ def timeline(
     A send and a collective have their rank's colour, a receive that of the rank that it came from. Calls that
     went on at the same time are stacked. Only the `limit` longest are drawn, and the figure says so. Messages
     get arrows where there are at most 60. Times that a model made are drawn as empty, dashed bars; what
-    `ml.replay` gives is drawn as in `modelled`: computing, waiting, and bytes under way.
+    `ml.replay` gives is drawn as in `modelled`: computing, waiting, and bytes under way. Of that, `ranks`
+    chooses the rows, such as [0, 4], and the figure says so. Raises ValueError for ranks that are not there,
+    and for `ranks` with a Run, whose arrows join all rows.
     """
     if isinstance(run, Timeline):
-        return replayed(run, ax, title=title, limit=limit, language=language)
+        return replayed(run, ax, title=title, limit=limit, ranks=ranks, language=language)
+    if ranks is not None:
+        raise ValueError(f"ranks={list(ranks)!r}: chosen of what ml.replay gives; leave it out for a Run")
     lang = labels.choose(language)
     cjk = labels.cjk_font() if lang == "zh" else ""
     if ax is None:

@@ -22,6 +22,7 @@ _SAY = {
     "collective": ("collective", "集合通信"),
     "time": ("time in {unit} (modelled)", "时间({unit},模型推算)"),
     "longest": ("the {shown} longest of {total} pieces", "仅显示 {total} 段中最长的 {shown} 段"),
+    "chosen": ("only ranks {shown}, of {total}", "仅显示 rank {shown},共 {total} 个"),
     "foot": ("{line} · nothing timed", "模型推算,并非计时 · {line}"),
 }
 # Where a kind of span stands in the row of its rank: top and height, from -0.42 to 0.42.
@@ -43,13 +44,15 @@ def replayed(
     *,
     title: str = "",
     limit: int = 2000,
+    ranks: Sequence[int] | None = None,
     language: str | None = None,
 ) -> Axes:
     """The Axes of a Timeline: above, what the rank does; below, its bytes that are under way meanwhile.
 
     Everything is outlined by dashes, for nothing was timed. Work has a pale tint of the rank's colour,
     waiting is crossed out, a message is empty and has the colour of the rank that it comes from as its edge.
-    Raises ValueError for a Timeline without rows (moves that were never run).
+    With `ranks` only their rows are drawn, and the figure says so. Raises ValueError for a Timeline without
+    rows (moves that were never run), and for ranks that it does not have.
     """
     if not timeline.rows:
         raise ValueError(
@@ -57,32 +60,51 @@ def replayed(
         )
     lang = labels.choose(language)
     cjk = labels.cjk_font() if lang == "zh" else ""
-    ranks = timeline.ranks
+    places = {rank: place for place, rank in enumerate(chosen(ranks, timeline.ranks))}
+    count = len(places)
     if ax is None:
-        ax = canvas(style.FULL_WIDTH, 1.5 + max(2, ranks) * (0.62 if ranks <= 8 else 0.46), cjk)
-    rows = sorted(timeline.rows, key=lambda row: row.start - row.end)[:limit]
+        ax = canvas(style.FULL_WIDTH, 1.5 + max(2, count) * (0.62 if count <= 8 else 0.46), cjk)
+    own = [row for row in timeline.rows if row.rank in places]
+    rows = sorted(own, key=lambda row: row.start - row.end)[:limit]
     scale, unit = _unit(float(timeline.seconds))
     with style.look(cjk):
-        for rank in range(ranks):
-            ax.axhspan(rank - 0.47, rank + 0.47, color=style.EMPTY, zorder=0, lw=0)
+        for place in places.values():
+            ax.axhspan(place - 0.47, place + 0.47, color=style.EMPTY, zorder=0, lw=0)
         for row in rows:
-            _draw_span(ax, row, scale, float(timeline.seconds))
-        _set_axes(ax, timeline, (scale, unit), lang)
-        foot = [_say("foot", lang, line=timeline.provenance)]
-        if len(rows) < len(timeline.rows):
-            foot.insert(0, _say("longest", lang, shown=len(rows), total=len(timeline.rows)))
+            _draw_span(ax, row, places[row.rank], scale, float(timeline.seconds))
+        _set_axes(ax, float(timeline.seconds) * scale, unit, list(places), lang)
+        foot = _foot(timeline, list(places), (len(rows), len(own)), lang)
         _draw_around(ax, rows, title, foot, lang)
-    describe(ax, _alt(timeline, title, foot))
+    describe(ax, _alt(timeline, title, list(places), foot))
     return ax
 
 
-def _draw_span(ax: Axes, row: Span, scale: float, whole: float) -> None:
+def chosen(ranks: Sequence[int] | None, count: int) -> list[int]:
+    """The ranks whose rows are drawn, in their order; raises ValueError for one that is not there."""
+    wanted = list(range(count)) if ranks is None else list(ranks)
+    wrong = [rank for rank in wanted if isinstance(rank, bool) or rank not in range(count)]
+    if wrong or not wanted or len(set(wanted)) < len(wanted):
+        raise ValueError(f"ranks={wanted!r}: name some of the ranks 0 to {count - 1}, each once")
+    return wanted
+
+
+def _foot(timeline: Timeline, ranks: Sequence[int], drawn: tuple[int, int], lang: str) -> list[str]:
+    """What is left out, and where the numbers are from; `drawn`: pieces drawn, of so many."""
+    foot = [_say("foot", lang, line=timeline.provenance)]
+    if drawn[0] < drawn[1]:
+        foot.insert(0, _say("longest", lang, shown=drawn[0], total=drawn[1]))
+    if len(ranks) < timeline.ranks:
+        foot.insert(0, _say("chosen", lang, shown=", ".join(map(str, ranks)), total=timeline.ranks))
+    return foot
+
+
+def _draw_span(ax: Axes, row: Span, place: int, scale: float, whole: float) -> None:
     top, height = _PLACES[row.kind]
     share = (row.end - row.start) / whole
     owner = row.peer if row.kind == "recv" and row.peer is not None else row.rank
     under_way = row.kind in ("send", "recv", "collective")
     patch = Rectangle(
-        (row.start * scale, row.rank + top),
+        (row.start * scale, place + top),
         (row.end - row.start) * scale,
         height,
         facecolor=_tint(row.rank) if row.kind == "compute" else style.PAPER,
@@ -94,7 +116,7 @@ def _draw_span(ax: Axes, row: Span, scale: float, whole: float) -> None:
     )
     ax.add_patch(patch)
     if row.kind in ("compute", "collective") and share > 0.012 * (len(row.what) + 1):
-        middle = (row.start + row.end) / 2 * scale, row.rank + top + height / 2
+        middle = (row.start + row.end) / 2 * scale, place + top + height / 2
         ground = style.PAPER if row.kind == "collective" else _tint(row.rank)
         box = {"boxstyle": "round,pad=0.15", "facecolor": ground, "edgecolor": "none"}
         look: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": style.TINY, "color": style.INK}
@@ -112,17 +134,16 @@ def _unit(seconds: float) -> tuple[float, str]:
     return next((pair for pair in ((1.0, "s"), (1e3, "ms")) if seconds * pair[0] >= 2), (1e6, "µs"))
 
 
-def _set_axes(ax: Axes, timeline: Timeline, unit: tuple[float, str], lang: str) -> None:
-    last, ranks = float(timeline.seconds) * unit[0], timeline.ranks
+def _set_axes(ax: Axes, last: float, unit: str, ranks: Sequence[int], lang: str) -> None:
     ax.set_xlim(-0.01 * last, 1.02 * last)
-    ax.set_ylim(ranks - 0.5, -0.5)
-    ax.set_yticks(range(ranks), [f"{labels.say('rank', lang)} {rank}" for rank in range(ranks)])
-    for rank, label in enumerate(ax.get_yticklabels()):
+    ax.set_ylim(len(ranks) - 0.5, -0.5)
+    ax.set_yticks(range(len(ranks)), [f"{labels.say('rank', lang)} {rank}" for rank in ranks])
+    for rank, label in zip(ranks, ax.get_yticklabels(), strict=True):
         fill = style.colour(rank)
         label.set_color(style.ink_on(fill))
         label.set_bbox({"boxstyle": "round,pad=0.25", "facecolor": fill, "edgecolor": style.INK, "lw": 0.6})
     ax.tick_params(axis="y", length=0, pad=8)
-    ax.set_xlabel(_say("time", lang, unit=unit[1]), loc="left")
+    ax.set_xlabel(_say("time", lang, unit=unit), loc="left")
     ax.grid(axis="x", color=style.GRID, lw=0.6, zorder=1)
     ax.set_axisbelow(True)
     ax.spines["left"].set_visible(False)
@@ -155,10 +176,10 @@ def _say(key: str, lang: str, **values: object) -> str:
     return _SAY[key][lang == "zh"].format(**values)
 
 
-def _alt(timeline: Timeline, title: str, foot: Sequence[str]) -> str:
+def _alt(timeline: Timeline, title: str, ranks: Sequence[int], foot: Sequence[str]) -> str:
     parts = [title or f"Timeline of {timeline.ranks} ranks on {timeline.topology.name}, by a model"]
     parts.append(f"whole time {units.duration(float(timeline.seconds))}")
-    for rank in range(timeline.ranks):
+    for rank in ranks:
         computing, waiting = (float(values[rank]) for values in (timeline.computing, timeline.exposed))
         parts.append(f"rank {rank}: computing {units.duration(computing)}, waiting {units.duration(waiting)}")
     return ". ".join([*parts, *foot]) + "."

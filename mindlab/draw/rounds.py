@@ -25,6 +25,8 @@ class Move:
     name: str = ""
     messages: int = 1
     """How many messages of a round it stands for (see `bundled`)."""
+    owner: int | None = None
+    """The rank whose colour the arrow has; None: its sender's."""
 
 
 @dataclass(frozen=True)

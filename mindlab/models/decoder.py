@@ -135,8 +135,8 @@ def generate(
     `cached=False` computes every earlier token anew for each new one: the same text, more work. Raises
     ValueError where prompt and tokens exceed the model's context.
 
-    >>> len(generate(load_decoder(), "张量并行", 9)) > 9
-    True
+    >>> generate(load_decoder(), "张量并行", 4)
+    '（Tensor P'
     """
     ids = encode(prompt)
     longer = continued(model, ids, tokens, temperature=temperature, seed=seed, cached=cached)

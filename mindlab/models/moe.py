@@ -132,7 +132,7 @@ class MoEDecoder(Decoder):
 
     >>> model = MoEDecoder(experts=8, top_k=2)
     >>> model(torch.zeros(1, 5, dtype=torch.int64)).shape, len(model.routes())
-    (torch.Size([1, 5, 256]), 4)
+    (torch.Size([1, 5, 768]), 4)
     """
 
     def __init__(

@@ -14,6 +14,8 @@ from mindlab.parallel.merge import EMPTY
 from mindlab.predict.heads import check_groups
 from mindlab.trace import recorder
 
+DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
 
 def attention_with_lse(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool = False, scale: float | None = None
@@ -47,7 +49,7 @@ def plain_attention_with_lse(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """What `attention_with_lse` returns, by ordinary torch functions: what kernels are tested against.
 
-    It holds `kernels.BLOCK` scores at one time, never all of them for a long sequence.
+    It works on `kernels.BLOCK` scores at one time, never on all of them for a long sequence.
 
     >>> q = torch.zeros(1, 2, 1, 8)
     >>> plain_attention_with_lse(q, q, q, causal=True)[1].exp().tolist()
@@ -86,11 +88,12 @@ def check_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
         raise ValueError(f"{shown}: each must be (batch, sequence, heads, head_dim)")
     if k.shape[:3] != v.shape[:3] or q.shape[0] != k.shape[0]:
         raise ValueError(f"{shown}: k and v must have one batch, sequence and heads, and q the same batch")
-    if q.shape[3] != k.shape[3]:
-        raise ValueError(f"{shown}: q and k must have one head_dim")
+    if q.shape[3] != k.shape[3] or not q.shape[3]:
+        raise ValueError(f"{shown}: q and k must have one head_dim, 1 or more")
     check_groups(q.shape[2], k.shape[2])
-    if not q.dtype == k.dtype == v.dtype or not q.dtype.is_floating_point:
-        raise ValueError(f"q is {q.dtype}, k {k.dtype}, v {v.dtype}: give one floating-point dtype")
+    if not q.dtype == k.dtype == v.dtype or q.dtype not in DTYPES:
+        listed = ", ".join(str(dtype).removeprefix("torch.") for dtype in DTYPES)
+        raise ValueError(f"q is {q.dtype}, k {k.dtype}, v {v.dtype}: give one floating-point dtype, {listed}")
     if not q.device == k.device == v.device:
         raise ValueError(f"q is on {q.device}, k on {k.device}, v on {v.device}: put them on one device")
 

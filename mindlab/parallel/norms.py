@@ -16,7 +16,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-Group = dist.ProcessGroup | None
+from mindlab.parallel.linear import Group, place
 
 
 @torch.no_grad()
@@ -28,7 +28,7 @@ def sharded_layer_norm(
     `weight` and `bias` are this rank's slices, or None. All ranks hold the same tokens; their slices may
     differ in length, and may be empty. One all_gather, to which each rank gives one number (its count) and
     three a token (the mean as two numbers, and M2): float32, or float64 for float64 input.
-    Raises ValueError for a weight or bias that does not fit the slice.
+    Raises ValueError for a weight or bias that does not fit the slice, and on a rank outside the group.
 
     >>> x = torch.arange(8.0).reshape(1, 8)
     >>> def normed():
@@ -39,6 +39,7 @@ def sharded_layer_norm(
     """
     _check_fits(x_shard, weight=weight, bias=bias)
     x = x_shard.to(_statistics_dtype(x_shard))
+    place(group)
     centre, mean, variance = _merge(*_gather_moments(x, group))
     out = ((x - centre.unsqueeze(-1)) - mean.unsqueeze(-1)) * torch.rsqrt(variance + eps).unsqueeze(-1)
     return _scale(out, weight, bias).to(x_shard.dtype)
@@ -60,6 +61,7 @@ def sharded_rms_norm(x_shard: Tensor, weight: Tensor | None, eps: float, group: 
     """
     _check_fits(x_shard, weight=weight)
     x = x_shard.to(_statistics_dtype(x_shard))
+    place(group)
     sums = torch.cat([x.new_tensor([x.shape[-1]]), x.square().sum(-1).flatten()])
     dist.all_reduce(sums, group=group)
     mean_square = (sums[1:] / sums[0]).reshape(x.shape[:-1])

@@ -77,7 +77,8 @@ def travel(
 
     Each is one message of keys and one of values; none of an empty shard. With `overlap`
     they run while the caller works on the block, else after it asks for the next. A block
-    is the caller's until then: of two buffers none is filled before it has been sent.
+    is the caller's until then: of two buffers none is filled before it has been sent. Run it
+    to its end on every rank: one that stops early leaves the others waiting for its blocks.
     """
     rank, ranks = dist.get_rank(group), len(sizes)
     block, room = [k.contiguous(), v.contiguous()], _rooms(k, v, sizes)

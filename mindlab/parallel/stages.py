@@ -38,7 +38,7 @@ class DecoderStage(nn.Module):
 
     @torch.no_grad()
     def forward(self, x: Tensor, cache: Cache | None = None) -> Tensor:
-        """The next stage's x (B, S, hidden), or logits (B, S, 256)."""
+        """The next stage's x (B, S, hidden), or logits (B, S, vocabulary)."""
         recorder.compute(2 * x.shape[0] * x.shape[1] * self.weights, what="linear")
         x = self._embedded(x, 0 if cache is None else cache.length)
         for layer, block in enumerate(self.blocks):

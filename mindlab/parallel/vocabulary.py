@@ -49,6 +49,7 @@ class VocabParallelEmbedding(nn.Module):
         """(…, hidden) on every rank from ids (…), the same on all.
 
         Raises ValueError for an id outside 0 to size-1: no rank has it, and it would give zeros in silence.
+        Ids are int32 or int64, as torch's own embedding takes them: uint8 would be taken for a mask.
         """
         self._check(ids)
         rows = len(self.weight)
@@ -58,6 +59,8 @@ class VocabParallelEmbedding(nn.Module):
         return summed(out, group=self.group)
 
     def _check(self, ids: torch.Tensor) -> None:
+        if ids.dtype not in (torch.int32, torch.int64):
+            raise ValueError(f"ids are {ids.dtype}: give int32 or int64, ids.long()")
         if ids.numel() and (int(ids.min()) < 0 or int(ids.max()) >= self.size):
             raise ValueError(
                 f"ids from {int(ids.min())} to {int(ids.max())} do not fit a vocabulary of {self.size}: "

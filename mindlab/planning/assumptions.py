@@ -32,6 +32,7 @@ class Choices:
         calls = {event.label for event in run.events if event.nbytes}
         _check_factor("bytes_times", self.bytes_times, calls, "step labels")
         _check_factor("flop_times", self.flop_times, {work.what for work in run.work}, "kinds of work")
+        self._check_speed()
         rate = self.speed()[0] if any(work.flop for work in run.work) else 1.0
 
         def seconds(work: Work) -> float:
@@ -42,11 +43,6 @@ class Choices:
     def speed(self) -> tuple[float, str]:
         """(FLOP/s of a card, where the number is from)."""
         card = self.topology.card
-        if self.rate is not None and self.efficiency is not None:
-            raise ValueError("rate and efficiency are both given: give one of them")
-        for name, value in (("rate", self.rate), ("efficiency", self.efficiency)):
-            if value is not None and not 0 < value < float("inf"):
-                raise ValueError(f"{name}={value!r}: give a number above 0")
         if self.rate is not None:
             return float(self.rate), "given by the caller"
         if self.efficiency is not None:
@@ -61,6 +57,14 @@ class Choices:
                 "give rate=… in FLOP/s, or efficiency=… of the peak"
             )
         return card.rate.value, str(card.rate.source)
+
+    def _check_speed(self) -> None:
+        """Raises ValueError for a rate or an efficiency that is none, also where a run states no work."""
+        if self.rate is not None and self.efficiency is not None:
+            raise ValueError("rate and efficiency are both given: give one of them")
+        for name, value in (("rate", self.rate), ("efficiency", self.efficiency)):
+            if value is not None and not 0 < value < float("inf"):
+                raise ValueError(f"{name}={value!r}: give a number above 0")
 
     def provenance(self, run: Run) -> str:
         """ "modelled on …", and which program it was."""

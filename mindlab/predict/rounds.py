@@ -12,7 +12,7 @@ from mindlab.predict import sources
 from mindlab.predict.chunks import check_size
 from mindlab.predict.heads import heads_per_rank
 from mindlab.predict.quantity import Quantity
-from mindlab.predict.shapes import check_whole
+from mindlab.predict.shapes import check_whole, times
 from mindlab.predict.trees import ceil_log2, floor_log2
 
 
@@ -100,7 +100,7 @@ def tensor_parallel(tokens: int, hidden: int, ranks: int, *, all_reduces: int = 
     check_whole(0, tokens=tokens, all_reduces=all_reduces)
     check_whole(1, hidden=hidden)
     count = all_reduces * 2 * (ranks - 1)
-    formula = rf"{all_reduces} \cdot 2(p-1)"
+    formula = rf"{times(all_reduces)}2(p-1)"
     return _rounds("tensor_parallel", tokens * hidden, ranks, count, formula, sources.SHOEYBI)
 
 
@@ -109,7 +109,7 @@ def sequence_parallel(batch: int, sequence: int, hidden: int, ranks: int, *, pai
     check_whole(0, batch=batch, sequence=sequence, pairs=pairs)
     check_whole(1, hidden=hidden)
     count, nbytes = pairs * 2 * (ranks - 1), batch * sequence * hidden
-    return _rounds("sequence_parallel", nbytes, ranks, count, rf"{pairs} \cdot 2(p-1)", sources.KORTHIKANTI)
+    return _rounds("sequence_parallel", nbytes, ranks, count, rf"{times(pairs)}2(p-1)", sources.KORTHIKANTI)
 
 
 def ring_attention(batch: int, sequence: int, kv_heads: int, head_dim: int, ranks: int) -> Quantity:

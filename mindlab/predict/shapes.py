@@ -16,3 +16,12 @@ def check_whole(least: int, **given: int) -> None:
     for name, value in given.items():
         if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
             raise ValueError(f"{name}={value!r}: give a whole number from {least} on")
+
+
+def times(count: int) -> str:
+    r"""The LaTeX in front of what comes `count` times; nothing where that is once.
+
+    >>> times(2), times(1)
+    ('2 \\cdot ', '')
+    """
+    return "" if count == 1 else rf"{count} \cdot "

@@ -18,7 +18,7 @@ from mindlab.predict.heads import heads_per_rank
 from mindlab.predict.layouts import lengths
 from mindlab.predict.quantity import Quantity
 from mindlab.predict.sent import counted
-from mindlab.predict.shapes import check_whole
+from mindlab.predict.shapes import check_whole, times
 
 
 def tensor_parallel(tokens: int, hidden: int, ranks: int, *, itemsize: int, all_reduces: int = 2) -> Quantity:
@@ -64,7 +64,7 @@ def sequence_parallel(
     nbytes = _activation(batch * sequence, hidden, itemsize, batch=batch, sequence=sequence, pairs=pairs)
     row = batch * hidden * itemsize
     one = [form(nbytes, ranks, itemsize=max(1, row)) for form in (ring_all_gather, ring_reduce_scatter)]
-    formula = rf"{pairs} \cdot 2\,\frac{{p-1}}{{p}}\,b\,s\,h\,e"
+    formula = rf"{times(pairs)}2\,\frac{{p-1}}{{p}}\,b\,s\,h\,e"
     return _renamed("sequence_parallel", pairs * (one[0] + one[1]), formula, sources.KORTHIKANTI)
 
 
@@ -85,7 +85,7 @@ def gloo_sequence_parallel(
     shards = lengths(sequence, ranks)
     parts = [nbytes] if len(set(shards)) == 1 else [rows * row for rows in shards]
     sums = [gloo_all_reduce(part, ranks, itemsize=itemsize) for part in parts]
-    formula = rf"{pairs} \cdot 3\,\frac{{p-1}}{{p}}\,b\,s\,h\,e"
+    formula = rf"{times(pairs)}3\,\frac{{p-1}}{{p}}\,b\,s\,h\,e"
     return _renamed("gloo_sequence_parallel", pairs * sum(sums, gather), formula, sources.GLOO)
 
 
@@ -218,7 +218,7 @@ def _ulysses_shards(
 
 
 def _all_reduces(name: str, each: Quantity, count: int, source: str) -> Quantity:
-    formula = rf"{count} \cdot 2\,\frac{{p-1}}{{p}}\,b\,s\,h\,e"
+    formula = rf"{times(count)}2\,\frac{{p-1}}{{p}}\,b\,s\,h\,e"
     return _renamed(name, count * each, formula, source)
 
 

@@ -190,8 +190,10 @@ def case(name: str) -> CaseFile:
 
 def _facts(found: Attempt) -> tuple[str, ...]:
     """What is to be seen of a program that came to its end: values, calls, bytes, what it printed."""
-    verdict = values.kind(found) or values.wrong_value(found) or say("values_right")
-    return (verdict, *_calls(found), *_bytes(found), *_printed(found))
+    wrong = values.kind(found) or values.wrong_value(found)
+    named = found.exercise.look(found) if found.exercise.look else ""
+    verdict = [named] if wrong and named else [wrong or say("values_right"), *filter(None, [named])]
+    return (*verdict, *_calls(found), *_bytes(found), *_printed(found))
 
 
 def _calls(found: Attempt) -> list[str]:

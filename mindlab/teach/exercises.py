@@ -62,11 +62,8 @@ class Task:
     def _limits(self) -> str:
         exercise = self.exercise
         bounds = exercise.budget
-        said = [
-            _limit(what, bound, exercise)
-            for what, bound in (("sent", bounds.sent), ("rounds", bounds.rounds), ("memory", bounds.memory))
-            if bound is not None
-        ]
+        judged = {"sent": bounds.sent, "rounds": bounds.rounds, "work": bounds.work, "memory": bounds.memory}
+        said = [_limit(what, bound, exercise) for what, bound in judged.items() if bound is not None]
         said += [f"{say('calls_of', op=op)}: {most}" for op, most in bounds.collectives.items()]
         calls = say("may_call", calls=", ".join(exercise.calls)) if exercise.calls else ""
         return " · ".join(part for part in (*said, say("calls_nobody") if exercise.pure else calls) if part)
@@ -88,6 +85,8 @@ def _limit(what: str, bound: Bound, exercise: Exercise) -> str:
     quantity = at(bound.allowed or bound.optimum, exercise, trial)
     if not isinstance(quantity, Quantity):
         return ""
+    if what == "work":
+        return f"{say(what)}: {units.number(max(quantity.by_rank(trial.ranks)))}"
     if max(quantity.by_rank(trial.ranks)) > quantity.value:
         # The formula is that of the mean; the budget of the busiest rank is more.
         most, whole = units.size(max(quantity.by_rank(trial.ranks))), units.size(exercise.whole(trial))

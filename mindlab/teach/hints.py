@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
+import itertools
 import re
 import textwrap
 from collections.abc import Callable, Sequence
@@ -11,6 +13,9 @@ from typing import Any
 from mindlab.teach import panel, registry
 from mindlab.teach.journal import journal
 from mindlab.teach.words import say, translated
+
+_LONGEST = 96
+"""Characters of a line of code in a notebook."""
 
 
 class Hint:
@@ -88,9 +93,8 @@ def solution(name: str) -> Solution:
 
 def source_of(fn: Callable[..., Any]) -> str:
     """The function as a learner would write it in a cell: without annotations."""
-    text = plain_code(textwrap.dedent(inspect.getsource(fn)))
-    lines = [_bare(line) if line.lstrip().startswith("def ") else line for line in text.rstrip().splitlines()]
-    return "\n".join(lines)
+    text = plain_code(textwrap.dedent(inspect.getsource(fn))).rstrip()
+    return re.sub(r"(def \w+\()((?:\n[^()\n]*)+)\n *\):", _on_one_line, _bare(text))
 
 
 def plain_code(text: str) -> str:
@@ -98,9 +102,29 @@ def plain_code(text: str) -> str:
     return re.sub(r"[ \t]*# (?:type: ignore|noqa)[^\n]*", "", text)
 
 
-def _bare(head: str) -> str:
-    """The first line of a function without its annotations."""
-    return re.sub(r"(\w): [\w.]+(?:\[[^\]]*\])?", r"\1", re.sub(r"\s*->[^:]*:$", ":", head))
+def _bare(text: str) -> str:
+    """The code, its functions without annotations."""
+    lines = text.splitlines(keepends=True)
+    begins = [0, *itertools.accumulate(len(line.encode()) for line in lines)]
+    code, cuts = text.encode(), []
+    for node in ast.walk(ast.parse(text)):
+        of = getattr(node, "returns" if isinstance(node, ast.FunctionDef) else "annotation", None)
+        if of is None or getattr(node, "value", of) is None:
+            continue  # a bare declaration, `x: int`, has nothing else
+        start, end = begins[of.lineno - 1] + of.col_offset, begins[of.end_lineno - 1] + of.end_col_offset
+        arrow = b"->" if isinstance(node, ast.FunctionDef) else b":"
+        default = re.match(rb" = ", code[end:]) if isinstance(node, ast.arg) else None
+        instead = b"=" if default else b""
+        cuts.append((len(code[: code.rindex(arrow, 0, start)].rstrip()), end + 3 * len(instead), instead))
+    for start, end, instead in sorted(cuts, reverse=True):
+        code = code[:start] + instead + code[end:]
+    return code.decode()
+
+
+def _on_one_line(head: re.Match[str]) -> str:
+    """The head of a function on one line, if it is short enough for that."""
+    line = head[1] + " ".join(head[2].split()).rstrip(",") + "):"
+    return line if len(line) <= _LONGEST else head[0]
 
 
 def _kind(name: str) -> str:

@@ -81,6 +81,9 @@ class Budget:
     """Messages one after the other, if a rank sends at most one at a time."""
     memory: Bound | None = None
     """Bytes of tensors alive at one time beside the input, on the rank that has most."""
+    work: Bound | None = None
+    """Floating-point operations that a rank's calls stated (`recorder.compute`, as attention does), on the
+    rank that has most. Without a bound no row."""
     collectives: Mapping[str, int] = field(default_factory=dict, hash=False)
     """How many calls of a collective a rank may make: {"all_reduce": 1}. A name stands for all forms:
     "all_gather" also for all_gather_into_tensor."""

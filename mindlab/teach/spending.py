@@ -20,10 +20,10 @@ _LOOSE = 1024
 
 @dataclass(frozen=True)
 class Spent:
-    """One row of the budget. Numbers are bytes, rounds or calls; None where there is no bound."""
+    """One row of the budget. Numbers are bytes, rounds, calls or FLOP; None where there is no bound."""
 
     what: str
-    """"sent", "sent_wire", "rounds", "memory", or the name of a collective."""
+    """"sent", "sent_wire", "rounds", "work", "memory", or the name of a collective."""
     unit: str
     yours: float | None
     """None where nothing can tell: not checked."""
@@ -55,34 +55,37 @@ def at(amount: Amount, exercise: Exercise, trial: Trial) -> Any:
 
 
 def budget(attempt: Attempt) -> list[Spent]:
-    """The rows of an attempt's budget. `sent`, calls and `memory` are those of the rank that has most."""
+    """The rows of an attempt's budget: `sent`, calls, `work` and `memory` of the rank that has most.
+
+    A `pure` exercise has none of messages, and `work` is there where a bound of it is.
+    """
     bounds, slack = attempt.exercise.budget, _slack(attempt)
     rounds = float(pattern.rounds_of(attempt.run.events))
+    messages = [_sent(attempt), _row("rounds", "rounds", rounds, bounds.rounds, attempt, 0)]
+    work = [_row("work", "FLOP", max(_work(attempt)), bounds.work, attempt, 0)]
     return [
-        _sent(attempt),
-        _row("rounds", "rounds", rounds, bounds.rounds, attempt, 0),
+        *(messages if not attempt.exercise.pure else []),
         *(
             Spent(op, "calls", float(max(_calls(attempt, op))), optimum=allowed, allowed=allowed)
             for op, allowed in bounds.collectives.items()
         ),
+        *(work if bounds.work is not None else []),
         _row("memory", "B", float(max(attempt.extra)), bounds.memory, attempt, slack + _LOOSE),
     ]
 
 
 def over_budget(attempt: Attempt) -> str:
     """What was spent too much, as a sentence; "" if nothing was."""
-    sent, rounds, *calls, memory = budget(attempt)
-    for row in calls:
-        if not row.within:
-            return _too_many_calls(attempt, row)
-    if sent.what == "sent" and not sent.within:
-        return _too_many_bytes(attempt, sent)
-    sentence = _too_many_in_all(attempt)
-    if sentence:
-        return sentence
-    if not rounds.within:
-        return _too_many_rounds(attempt, rounds)
-    return "" if memory.within else _too_much_memory(attempt, memory)
+    over = [row for row in budget(attempt) if not row.within]
+    calls = next((row for row in over if row.unit == "calls"), None)
+    if calls is not None:
+        return _too_many_calls(attempt, calls)
+    rows = {row.what: row for row in over}
+    if "sent" in rows:
+        return _too_many_bytes(attempt, rows["sent"])
+    return _too_many_in_all(attempt) or next(
+        (_COMPLAINTS[what](attempt, row) for what, row in rows.items()), ""
+    )
 
 
 def sent_by_all(attempt: Attempt) -> float | None:
@@ -139,6 +142,12 @@ def _calls(attempt: Attempt, op: str) -> list[int]:
     return [made[rank] for rank in range(attempt.trial.ranks)]
 
 
+def _work(attempt: Attempt) -> list[float]:
+    """The floating-point operations that each rank stated."""
+    ranks, work = range(attempt.trial.ranks), attempt.run.work
+    return [float(sum(one.flop for one in work if one.rank == rank)) for rank in ranks]
+
+
 def _too_many_calls(attempt: Attempt, row: Spent) -> str:
     counts = _calls(attempt, row.what)
     return say(
@@ -159,8 +168,9 @@ def _too_many_bytes(attempt: Attempt, sent: Spent) -> str:
 def _cause(seen: float, optimum: float, attempt: Attempt) -> str:
     """What this many bytes look like, if exactly one well-known mistake makes so many at this p."""
     p, whole = attempt.trial.ranks, attempt.nbytes
+    calls_bounded = bool(attempt.exercise.budget.collectives)  # then nothing was sent a second time
     looks = {
-        say("cause_twice"): 2 * optimum,
+        **({} if calls_bounded else {say("cause_twice"): 2 * optimum}),
         say("cause_own"): optimum * p / (p - 1),
         **{say("cause_whole", rounds=n): n * whole for n in (p - 1, p, 2 * (p - 1))},
     }
@@ -195,6 +205,17 @@ def _too_much_memory(attempt: Attempt, memory: Spent) -> str:
         "too_much_memory", rank=attempt.extra.index(max(attempt.extra)), seen=units.size(memory.yours or 0),
         allowed=units.size(memory.allowed or 0), whole=units.size(attempt.nbytes), ranks=attempt.trial.ranks,
     )  # fmt: skip
+
+
+def _too_much_work(attempt: Attempt, work: Spent) -> str:
+    by_rank = _work(attempt)
+    return say(
+        "too_much_work", rank=by_rank.index(max(by_rank)), seen=units.number(work.yours or 0),
+        allowed=units.number(work.allowed or 0),
+    )  # fmt: skip
+
+
+_COMPLAINTS = {"rounds": _too_many_rounds, "work": _too_much_work, "memory": _too_much_memory}
 
 
 def _factor(seen: float, allowed: float | None) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import math
+import re
 from collections.abc import Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -49,6 +50,8 @@ class Verdict:
     """Why it failed or was not judged; for check_close also where the tolerance comes from."""
     graded: dict[str, Any] = field(default_factory=dict)
     """What was graded: ranks, backend, seed, hash of the code (where a run was given)."""
+    allowed: Number | None = None
+    """Of a comparison of values: how large the largest difference may be, at the element where it is."""
     meant_to_fail: bool = False
     _shown_in: Any = None
 
@@ -96,19 +99,21 @@ class Verdict:
         return f"{self._word()}: {self.claim}: {', '.join(cells)}{why}".replace(": (", " (")
 
     def _repr_html_(self) -> str:
-        heads = "".join(f'<th style="text-align:left">{head}</th>' for head in _HEADS)
+        heads = "".join(f'<th style="text-align:left">{head}</th>' for head in self._heads())
         cells = "".join(f'<td style="text-align:left">{text}</td>' for text in self._html_cells())
         style = "opacity:.8;white-space:pre-wrap"  # the message of a rank has several lines
         below = [_math(self.formula)] if self._formula_below else []
         below += [html.escape(self.reason)] if self.reason else []
         why = "".join(f'<div style="{style}">{text}</div>' for text in below)
-        table = f'<table class="mindlab-check"><tr>{heads}</tr><tr>{cells}</tr></table>'
+        kind = "mindlab-check" + " values" * (self.allowed is not None)
+        table = f'<table class="{kind}"><tr>{heads}</tr><tr>{cells}</tr></table>'
         return f"<div>{table}{why}</div>"
 
     def _repr_markdown_(self) -> str:
-        cells = [_cell(self.claim), f"${self.formula}$" if self.formula else ""]
-        cells += [_cell(text) for head, text in self._cells() if head != "formula"] + [self._word()]
-        lines = [" | ".join(["", *row, ""]).strip() for row in (_HEADS, ["---"] * len(_HEADS), cells)]
+        heads = self._heads()
+        texts = [text and f"${text}$" if head == "formula" else _cell(text) for head, text in self._cells()]
+        rows = (heads, ["---"] * len(heads), [_cell(self.claim), *texts, self._word()])
+        lines = [" | ".join(["", *row, ""]).strip() for row in rows]
         why = f"```text\n{self.reason}\n```" if "\n" in self.reason else self.reason
         return "\n".join(lines) + (f"\n\n{why}" if why else "")
 
@@ -129,7 +134,7 @@ class Verdict:
     @property
     def _formula_below(self) -> bool:
         """Whether the formula is too long for its column: a formula is not broken into lines."""
-        return len(self.formula) > _LONG
+        return _signs(self.formula) > _LONG
 
     def _word(self) -> str:
         return f"{_MARKS[self.verdict]} {self.verdict}" + (", as meant" if self.meant_to_fail else "")
@@ -137,6 +142,10 @@ class Verdict:
     def _cells(self) -> list[tuple[str, str]]:
         ranks = f"{self.ranks} rank{'s' * (self.ranks != 1)}" if self.ranks else ""
         where = ", ".join(text for text in (self.provenance, ranks) if text)
+        if self.allowed is not None:
+            most = max(_numbers(self.measured), default=math.nan)
+            shown = ["" if math.isnan(number) else f"{number:.3g}" for number in (most, self.allowed)]
+            return [("largest difference", shown[0]), ("allowed there", shown[1]), ("on", where)]
         return [
             ("formula", self.formula),
             ("predicted", _shown(self.predicted, self.unit)),
@@ -145,18 +154,34 @@ class Verdict:
             ("provenance", where),
         ]
 
+    def _heads(self) -> list[str]:
+        return ["claim", *(head for head, _ in self._cells()), "verdict"]
+
     def _html_cells(self) -> Iterable[str]:
         yield html.escape(self.claim)
-        yield "below" if self._formula_below else _math(self.formula)
-        yield from (html.escape(text) for head, text in self._cells() if head != "formula")
+        for head, text in self._cells():
+            formula = "below" if self._formula_below else _math(text)
+            yield formula if head == "formula" else html.escape(text)
         yield f'<b style="color:{_COLOURS[self.verdict]}">{html.escape(self._word())}</b>'
 
 
-_LONG = 40
-"""Characters of LaTeX that fit into the column of formulas."""
-_HEADS = ("claim", "formula", "predicted", "measured", "ratio", "provenance", "verdict")
+_LONG = 13.5
+"""Signs that fit into the column of formulas, which cells.css makes 8.2rem wide."""
 EXPECTED_ERRORS: ContextVar[tuple[Any, ...]] = ContextVar("expected_errors", default=())
 """The `expect_error` blocks that are open, the innermost last."""
+
+
+def _signs(formula: str) -> float:
+    """How wide a formula in LaTeX becomes, in letters: of a fraction the wider half counts, in small."""
+    fraction = re.compile(r"\\frac\{([^{}]*)\}\{([^{}]*)\}")
+    while found := fraction.search(formula):
+        half = max(_signs(found[1]), _signs(found[2]))
+        formula = formula.replace(found[0], "x" * round(0.8 * half + 0.5), 1)
+    thin = len(re.findall(r"\\[,:;]", formula))
+    plain = re.sub(r"\\(?:left|right|[,:;! ])|[{}_^\s]", "", formula)
+    plain = re.sub(r"\\(max|min|log|sum)", r"\1", plain)
+    plain = re.sub(r"\\[A-Za-z]+", "x", plain)
+    return len(plain) + len(re.findall(r"[-+=]|\\cdot", formula)) + 0.25 * thin
 
 
 def _math(formula: str) -> str:

@@ -33,6 +33,7 @@ _EN: dict[str, str] = {
     "sent_wire": "sent, by all ranks together (wire)",
     "calls_of": "calls of {op}, of one rank at most",
     "rounds": "rounds",
+    "work": "work, of one rank at most, in FLOP",
     "memory": "extra memory, of one rank at most",
     "best": "as good as can be",
     "within": "within the budget",
@@ -70,8 +71,8 @@ _EN: dict[str, str] = {
     "shifted": "{who}: every element is off by the same {constant}.",
     "scaled": "{who}: every element is {factor} times the right one{meant}.",
     "scaled_p": " ({name} with {ranks} ranks)",
-    "argument_more": "{who}: right but for `{name}`, of which {times} times too much is in it.",
-    "argument_less": "{who}: right but for `{name}`, of which {times} times too little is in it.",
+    "argument_more": "{who}: right but for {times} x `{name}` too much.",
+    "argument_less": "{who}: right but for {times} x `{name}` too little.",
     "other_chunk": "{who}: where chunk {wanted} belongs, there is chunk {seen}{composition}.",
     "missing": "{who}: missing in {place}: {parts}.",
     "extra": "{who}: in {place}, added although it does not belong there: {parts}.",
@@ -107,7 +108,8 @@ _EN: dict[str, str] = {
     "rounds_sender": " Rank {rank} alone sends {count} messages.",
     "rounds_chain": " Each message waits for the one before it.",
     "too_much_memory": "Rank {rank} held {seen} of tensors beside its input at one time, with {ranks} ranks; "
-    "the budget is {allowed}. The whole input is {whole}.",
+    "the budget is {allowed}. The whole tensor is {whole}.",
+    "too_much_work": "Rank {rank} computed {seen} FLOP; the budget is {allowed}.",
     # causes of a number of bytes
     "cause_whole": " That is as much as the whole tensor in each of {rounds} rounds.",
     "cause_twice": " That is exactly twice: is everything sent a second time?",

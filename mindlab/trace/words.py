@@ -34,7 +34,7 @@ def data(row: Row) -> str:
     if row.op == "all_reduce_coalesced" and not row.shape and row.out_sizes:
         return f"{row.dtype}, tensors of {', '.join(map(str, row.out_sizes[:8]))} B, {row.reduction}"
     shape = f"{row.shape[0]} x" if len(row.shape) == 1 else f"shape {tuple(row.shape)}"
-    many = f"{shape} " if row.shape and 0 not in row.shape else ""
+    many = f"{shape} " if row.shape else ""
     return f"{many}{row.dtype} ({row.nbytes} B)" + (f", {row.reduction}" if row.reduction else "")
 
 

@@ -95,11 +95,11 @@ is right too; a public report that calls it a bug is itself mistaken (nano-vllm 
 """,
     right=(rows_joined.one_rank_has_the_bias, a_share_each),
     wrong=(
-        Wrong(tested_row_linear, r"right but for `bias`, of which 3 times too much is in it"),
-        Wrong(taken_off_again, r"right but for `bias`, of which 1 times too little.* trained 0 it was right"),
+        Wrong(tested_row_linear, r"right but for 3 x `bias` too much"),
+        Wrong(taken_off_again, r"right but for 1 x `bias` too little.* trained 0 it was right"),
         Wrong(divided, r"the mean of the partial sums"),
-        Wrong(all_but_rank_0, r"right but for `bias`, of which 2 times too much is in it"),
-        Wrong(nobody, r"1 times too little"),
+        Wrong(all_but_rank_0, r"right but for 2 x `bias` too much"),
+        Wrong(nobody, r"right but for 1 x `bias` too little"),
     ),
 )
 

@@ -9,9 +9,9 @@ import torch.distributed as dist
 import torch.nn.functional as F
 
 from mindlab.predict import volume
-from mindlab.teach import amounts, inputs
+from mindlab.teach import amounts, inputs, likely
 from mindlab.teach.lesson import Bound, Budget, Case, Choice, Trial, Wrong
-from mindlab.teach.lessons.chapter_02 import columns, likely
+from mindlab.teach.lessons.chapter_02 import columns
 
 Tensors = tuple[torch.Tensor, ...]
 
@@ -133,10 +133,10 @@ term of every feature. The bias is cut as the features are, or added at the end,
     right=(bias_at_the_end, by_rows_instead),
     wrong=(
         Wrong(column_sample, r"the sum of different output features, and only 1/p of them"),
-        Wrong(joined_without_bias, r"right but for `bias`, of which 1 times too little"),
+        Wrong(joined_without_bias, r"right but for 1 x `bias` too little"),
         Wrong(dim_one, r"RuntimeError"),
         Wrong(repeated, r"the sum of different output features\."),
-        Wrong(rows_and_p_biases, r"right but for `bias`, of which 3 times too much is in it"),
+        Wrong(rows_and_p_biases, r"right but for 3 x `bias` too much"),
         Wrong(all_on_one_card, r"Nothing was sent"),
     ),
 )

@@ -7,9 +7,8 @@ import torch.distributed as dist
 import torch.nn.functional as F
 
 from mindlab.predict import volume
-from mindlab.teach import amounts, inputs
+from mindlab.teach import amounts, inputs, likely
 from mindlab.teach.lesson import Bound, Budget, Exercise, Trial, Wrong
-from mindlab.teach.lessons.chapter_02 import likely
 
 Tensor = torch.Tensor
 

@@ -6,9 +6,8 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 
-from mindlab.teach import inputs
+from mindlab.teach import inputs, likely
 from mindlab.teach.lesson import Case, Choice, Exercise, Trial, Wrong
-from mindlab.teach.lessons.chapter_02 import likely
 
 Tensors = tuple[torch.Tensor, ...]
 

@@ -7,9 +7,8 @@ import torch.distributed as dist
 import torch.nn.functional as F
 
 from mindlab.predict import volume
-from mindlab.teach import amounts, inputs
+from mindlab.teach import amounts, inputs, likely
 from mindlab.teach.lesson import Bound, Budget, Exercise, Tolerance, Trial, Wrong
-from mindlab.teach.lessons.chapter_02 import likely
 
 Tensor = torch.Tensor
 Tensors = tuple[torch.Tensor, ...]
@@ -199,7 +198,7 @@ The inner features never leave their rank: the bytes do not depend on how many t
 """,
     right=(bias_on_rank_0, in_two_halves),
     wrong=(
-        Wrong(bias_on_every_rank, r"right but for `down_bias`, of which 3 times too much is in it"),
+        Wrong(bias_on_every_rank, r"right but for 3 x `down_bias` too much"),
         Wrong(without_first_bias, r"without `up_bias`"),
         Wrong(gelu_behind, r"GeLU does not stand between the layers"),
         Wrong(own_terms_only, r"its own term of the sum alone"),

@@ -7,9 +7,8 @@ import torch.distributed as dist
 import torch.nn.functional as F
 
 from mindlab.predict import volume
-from mindlab.teach import amounts, inputs
+from mindlab.teach import amounts, inputs, likely
 from mindlab.teach.lesson import Bound, Budget, Case, Choice, Exercise, Tolerance, Trial, Wrong
-from mindlab.teach.lessons.chapter_02 import likely
 
 Tensors = tuple[torch.Tensor, ...]
 
@@ -165,7 +164,7 @@ where it cuts columns and adds, both words are exchanged (case a).
         Wrong(last_rank, r"the last rank's partial sum alone"),
         Wrong(not_cut, r"all partial sums beside each other"),
         Wrong(mean, r"the mean of the partial sums"),
-        Wrong(bias_inside, r"right but for `bias`, of which 3 times too much is in it"),
+        Wrong(bias_inside, r"right but for 3 x `bias` too much"),
         Wrong(largest, r"the largest of the partial sums"),
         Wrong(gathered_and_added, r"Rank 0 sent .*, 2 times the allowed"),
     ),

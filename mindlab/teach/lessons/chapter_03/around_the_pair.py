@@ -128,7 +128,7 @@ def _row(trial: Trial) -> int:
 
 EXERCISE = Exercise(
     name="03.2",
-    title="Round a pair of products, without an all-reduce",
+    title="Around a pair of products, without an all-reduce",
     statement="""
 Write `shard_of_mlp(x, up, down, bias, sizes)`. Each rank gets its positions of `x`, (batch, own positions,
 hidden), its features of the two weights of an MLP, (own inner, hidden) and (hidden, own inner), and the
@@ -203,7 +203,7 @@ Positions stand first while they are sent; in the batch's order a shard would be
     wrong=(
         Wrong(summed_then_cut, r"All ranks together sent .*, 1.5 times the allowed"),
         Wrong(the_library, r"All ranks together sent .*, 1.5 times the allowed"),
-        Wrong(bias_in_every_term, r"right but for `bias`, of which 3 times too much is in it"),
+        Wrong(bias_in_every_term, r"right but for 3 x `bias` too much"),
         Wrong(not_gathered, r"Rank 0: element .* elements are wrong"),
         Wrong(not_summed, r"Rank 0: element .* elements are wrong"),
         Wrong(cut_along_the_batch, r"returned a tensor of shape"),

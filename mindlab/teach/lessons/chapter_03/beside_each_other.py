@@ -184,8 +184,8 @@ Or without that work: the two norms differ in their weights only. What they shar
         Wrong(two_scatters, r"Rank 0 sent .*, 1.5 times the allowed"),
         Wrong(one_after_the_other, r"Rank 0: element .* elements are wrong"),
         Wrong(one_norm_for_both, r"Rank 0: element .* elements are wrong"),
-        Wrong(residual_in_each, r"right but for `x`, of which 3 times too much is in it"),
-        Wrong(no_residual, r"right but for `x`, of which 1 times too little is in it"),
+        Wrong(residual_in_each, r"right but for 3 x `x` too much"),
+        Wrong(no_residual, r"right but for 1 x `x` too little"),
         Wrong(summed_then_cut, r"All ranks together sent .*, 1.5 times the allowed"),
     ),
 )

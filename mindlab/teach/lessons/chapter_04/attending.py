@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
 import torch
 
 from mindlab.parallel.shards import split_sequence
 from mindlab.teach import inputs
-from mindlab.teach.attempt import Attempt
 from mindlab.teach.lesson import Trial
 
 Tensors = tuple[torch.Tensor, ...]
@@ -46,19 +43,3 @@ def exact(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = Fals
         scores = scores.masked_fill(torch.ones(scores.shape[2:], dtype=torch.bool).triu(1), -torch.inf)
     out: torch.Tensor = scores.softmax(-1) @ wide[2]
     return out.transpose(1, 2).to(q.dtype)
-
-
-def resembled(attempt: Attempt, likely: Callable[[Attempt, int], Mapping[str, torch.Tensor]]) -> str:
-    """Which of the likely mistakes every rank's (first) result is, as a sentence; "" for none of them."""
-    for name in likely(attempt, 0):
-        ranks = range(attempt.trial.ranks)
-        results = (one[0] if isinstance(one, (tuple, list)) and one else one for one in attempt.values)
-        if all(_near(seen, likely(attempt, rank)[name]) for rank, seen in zip(ranks, results, strict=True)):
-            return f"Every rank returned {name}."
-    return ""
-
-
-def _near(seen: object, other: torch.Tensor) -> bool:
-    if not isinstance(seen, torch.Tensor) or seen.shape != other.shape:
-        return False
-    return torch.allclose(seen.double(), other.double(), atol=1e-4, rtol=1e-2 if other.itemsize < 4 else 1e-4)

@@ -9,8 +9,9 @@ import torch
 from mindlab.parallel.attention import attention_with_lse
 from mindlab.parallel.ring import merge_lse, visible_part
 from mindlab.predict import flops
+from mindlab.predict.quantity import Quantity
 from mindlab.teach.attempt import Attempt
-from mindlab.teach.lesson import Exercise, Trial, Wrong
+from mindlab.teach.lesson import Bound, Budget, Exercise, OfTrial, Trial, Wrong
 from mindlab.teach.lessons.chapter_04 import attending
 
 Tensor = torch.Tensor
@@ -129,12 +130,19 @@ def _in_order(shards: list[Tensor]) -> Tensor:
     return torch.cat([early for early, _ in chunks] + [late for _, late in reversed(chunks)], 1)
 
 
+def _each_pair(trial: Trial) -> int:
+    """Floating-point operations of one pair of query and key, in all heads, batch 2."""
+    return 4 * 2 * trial["heads"] * trial["head_dim"]
+
+
+def _visible(trial: Trial) -> Quantity:
+    return flops.visible_keys(trial["sequence"], trial.ranks, layout="zigzag")
+
+
 def _too_much_work(attempt: Attempt) -> str:
     """Pairs of query and key that nobody had to compute, as the recorded attention says."""
-    trial = attempt.trial
-    each = 4 * 2 * trial["heads"] * trial["head_dim"]
-    visible = flops.visible_keys(trial["sequence"], trial.ranks, layout="zigzag").by_rank(trial.ranks)
-    for rank, wanted in enumerate(visible):
+    each, ranks = _each_pair(attempt.trial), attempt.trial.ranks
+    for rank, wanted in enumerate(_visible(attempt.trial).by_rank(ranks)):
         pairs = round(sum(work.flop for work in attempt.run.work if work.rank == rank) / each)
         if not pairs:
             return f"Rank {rank} computed no attention that was recorded: use attention_with_lse."
@@ -166,6 +174,12 @@ last key.
     reference=_one_card,
     pure=True,
     look=_too_much_work,
+    budget=Budget(
+        work=Bound(
+            OfTrial(lambda trial: _each_pair(trial) * _visible(trial)),
+            naive=OfTrial(lambda trial: _each_pair(trial) * trial["sequence"] ** 2 // trial.ranks),
+        )
+    ),
     trials=(
         Trial(4, sizes={"sequence": 48, "heads": 2, "head_dim": 10}),
         Trial(3, sizes={"sequence": 30, "heads": 2, "head_dim": 10}),

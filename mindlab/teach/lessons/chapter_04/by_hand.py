@@ -11,12 +11,12 @@ from mindlab.parallel.attention import attention_with_lse
 from mindlab.parallel.ring import merge_lse, ring_attention, travel
 from mindlab.predict import memory, volume
 from mindlab.predict.quantity import Quantity
-from mindlab.teach import amounts
-from mindlab.teach.attempt import Attempt
+from mindlab.teach import amounts, likely
 from mindlab.teach.lesson import Bound, Budget, Exercise, OfTrial, Trial, Wrong
 from mindlab.teach.lessons.chapter_04 import attending
 
 Tensor = torch.Tensor
+Given = tuple[Tensor, Tensor, Tensor, list[int]]
 
 
 def my_ring_attention(q: Tensor, k: Tensor, v: Tensor, lengths: list[int]) -> Tensor:
@@ -141,13 +141,13 @@ def the_library(q: Tensor, k: Tensor, v: Tensor, lengths: list[int]) -> Tensor:
     return attention_with_lse(q, everything[0], everything[1])[0]
 
 
-def _inputs(seed: int, rank: int, trial: Trial) -> tuple[Tensor, Tensor, Tensor, list[int]]:
+def _inputs(seed: int, rank: int, trial: Trial) -> Given:
     q, k, v = attending.shards(seed, rank, trial)
     lengths = [len(part) for part in torch.arange(trial["sequence"]).tensor_split(trial.ranks)]
     return q, k, v, lengths
 
 
-def _one_card(given: list[tuple[Tensor, Tensor, Tensor, list[int]]]) -> list[Tensor]:
+def _one_card(given: list[Given]) -> list[Tensor]:
     q, k, v = (torch.cat([parts[place] for parts in given], 1) for place in range(3))  # type: ignore[misc]
     return list(attending.exact(q, k, v).split(given[0][3], 1))
 
@@ -163,10 +163,10 @@ def _keys_and_values(trial: Trial) -> int:
     return 2 * 2 * trial["sequence"] * trial["kv_heads"] * trial["head_dim"] * 4
 
 
-def likely_mistakes(attempt: Attempt, rank: int) -> dict[str, Tensor]:
+def mistakes(given: list[Given], rank: int) -> dict[str, Tensor]:
     """Results that a ring gives when a block or the weights are missing, by what they are."""
-    p, q = attempt.trial.ranks, attempt.given[rank][0]
-    blocks = [parts[1:3] for parts in attempt.given]
+    p, q = len(given), given[rank][0]
+    blocks = [parts[1:3] for parts in given]
     each = torch.stack([attending.exact(q, *block) for block in blocks])
     left = [blocks[rank], *[blocks[rank - 1]] * (p - 1)]
 
@@ -221,7 +221,7 @@ may travel in one message or in two. With 8 ranks there is no room for all keys 
     ),
     whole=_keys_and_values,
     grain=lambda trial: 0,
-    look=lambda attempt: attending.resembled(attempt, likely_mistakes),
+    look=likely.named(mistakes),
     edges=lambda ranks: [(rank, (rank + 1) % ranks) for rank in range(ranks)],
     trials=(
         Trial(4, sizes={"sequence": 40, "heads": 4, "kv_heads": 2, "head_dim": 16}),

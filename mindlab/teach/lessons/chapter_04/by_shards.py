@@ -11,7 +11,7 @@ from mindlab.parallel.attention import attention_with_lse
 from mindlab.parallel.ring import merge_lse, ring_attention, travel
 from mindlab.predict import volume
 from mindlab.predict.quantity import Quantity
-from mindlab.teach import amounts
+from mindlab.teach import amounts, likely
 from mindlab.teach.lesson import Bound, Budget, Exercise, OfTrial, Trial, Wrong
 from mindlab.teach.lessons.chapter_04 import attending, by_hand
 
@@ -44,6 +44,11 @@ def by_travel(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 def from_the_package(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """Right: the package's own."""
     return ring_attention(q, k, v, sizes=[k.shape[1]] * dist.get_world_size())
+
+
+def lengths_exchanged(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Right: the ranks first tell each other how long their shards are."""
+    return ring_attention(q, k, v)
 
 
 def of_equal_lengths(q: Tensor, k: Tensor, v: Tensor, answer: partial[Tensor]) -> Tensor:
@@ -81,6 +86,11 @@ def _sent(trial: Trial) -> Quantity:
     )
 
 
+def _sent_with_lengths(trial: Trial) -> Quantity:
+    """8 bytes to each other rank, for its length."""
+    return _sent(trial) + 8 * (trial.ranks - 1)
+
+
 def _two_messages(nbytes: int, ranks: int) -> Quantity:
     return 2 * amounts.others(nbytes, ranks)
 
@@ -92,12 +102,12 @@ REPAIR = Exercise(
     inputs=_inputs,
     reference=_one_card,
     budget=Budget(
-        sent=Bound(OfTrial(_sent), naive=amounts.tensors(1)),
+        sent=Bound(OfTrial(_sent), naive=amounts.tensors(1), allowed=OfTrial(_sent_with_lengths)),
         rounds=Bound(amounts.others, naive=_two_messages, allowed=_two_messages),
     ),
     whole=lambda trial: 2 * 2 * trial["sequence"] * trial["heads"] * trial["head_dim"] * 4,
     grain=lambda trial: 0,
-    look=lambda attempt: attending.resembled(attempt, by_hand.likely_mistakes),
+    look=likely.named(by_hand.mistakes),
     edges=lambda ranks: [(rank, (rank + 1) % ranks) for rank in range(ranks)],
     trials=(
         Trial(4, sizes={"sequence": 24, "heads": 5, "head_dim": 16}),
@@ -107,7 +117,7 @@ REPAIR = Exercise(
     hints=("", "", ""),
     solution=repaired,
     explanation="",
-    right=(by_travel, from_the_package),
+    right=(by_travel, from_the_package, lengths_exchanged),
     wrong=(
         Wrong(polite, r"wait for each other"),
         Wrong(partial(of_equal_lengths, answer=partial(by_hand.ring, how="sum")), r"the sum of the results"),

@@ -8,10 +8,8 @@ import torch
 import torch.distributed as dist
 
 from mindlab.parallel import ring
-from mindlab.teach import inputs
-from mindlab.teach.attempt import Attempt
+from mindlab.teach import inputs, likely
 from mindlab.teach.lesson import Exercise, Tolerance, Trial, Wrong
-from mindlab.teach.lessons.chapter_04 import attending
 
 Tensors = tuple[torch.Tensor, torch.Tensor]
 Parts = tuple[list[torch.Tensor], list[torch.Tensor]]
@@ -167,8 +165,8 @@ def _one_card(given: list[Parts]) -> list[Tensors]:
     return results
 
 
-def _likely(attempt: Attempt, rank: int) -> dict[str, torch.Tensor]:
-    outs = torch.stack(attempt.given[rank][0]).float()
+def _mistakes(given: list[Parts], rank: int) -> dict[str, torch.Tensor]:
+    outs = torch.stack(given[rank][0]).float()
     return {
         "the plain sum of the parts as `out`": outs.sum(0),
         "the mean of the parts as `out`, each counted alike": outs.mean(0),
@@ -190,7 +188,7 @@ there; if it saw none in any part, the answer is 0 and -inf. Some parts are bflo
     reference=_one_card,
     results=("out", "lse"),
     pure=True,
-    look=lambda attempt: attending.resembled(attempt, _likely),
+    look=likely.named(_mistakes),
     trials=(
         Trial(3, sizes={"parts": 2, "queries": 5, "gap": 0, "empty": 0}),
         Trial(3, sizes={"parts": 2, "queries": 5, "gap": 300, "empty": 0}),

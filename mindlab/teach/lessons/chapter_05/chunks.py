@@ -1,4 +1,4 @@
-"""Case 05-c: one position more."""
+"""Case 05-c: two positions more."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def _filled_up(trial: Trial) -> int:
 
 REPAIR = Exercise(
     name="05-c",
-    title="One position more",
+    title="Two positions more",
     statement="""
 This rank's positions of the attention over the whole sequence, cut as `torch.tensor_split` cuts. `q`, `k` and
 `v` are whole on every rank, (batch, S, heads, head_dim). Any S will do, also one that p does not divide; p
@@ -194,7 +194,7 @@ weights.
 
 CASE = Case(
     name="05-c",
-    title="One position more",
+    title="Two positions more",
     story="""
 The layout change of the documentation is right for 4096 positions on 4 or 8 cards. Real sequences are not
 that round: with 26 positions on 4 ranks the program does not come to its end. On another library's tracker

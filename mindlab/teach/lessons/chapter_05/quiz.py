@@ -81,9 +81,9 @@ QUIZ = Quiz(
             answer=lambda: _ulysses(8),
             read="4, Four exchanges",
             choices=(
-                Choice(_ulysses(8), "$\\frac{p-1}{p}$ of four shards: queries, keys, values, result."),
                 Choice(_ulysses(8) / 4, "That is one exchange of the four."),
                 Choice(_ulysses(8) * 8, "That is what all eight cards send together."),
+                Choice(_ulysses(8), "$\\frac{p-1}{p}$ of four shards: queries, keys, values, result."),
                 Choice(_ulysses(8) * 8 / 7, "As if a card's own heads travelled too."),
             ),
         ),
@@ -92,13 +92,13 @@ QUIZ = Quiz(
             answer=lambda: float(_ulysses(16, sequence=2 * _S) / _ulysses(8)),
             read="4, More ranks and a longer sequence",
             choices=(
+                Choice(2.0, "The sequence is twice as long, but the shard of one card is not."),
+                Choice(0.5, "That is what more cards alone would do, about."),
+                Choice(1.0, "Nearly. The share that leaves, (p-1)/p, still grows a little."),
                 Choice(
                     float(_ulysses(16, sequence=2 * _S) / _ulysses(8)),
                     "The shard is as large as before; 15/16 of it leave in place of 7/8.",
                 ),
-                Choice(2.0, "The sequence is twice as long, but the shard of one card is not."),
-                Choice(0.5, "That is what more cards alone would do, about."),
-                Choice(1.0, "Nearly. The share that leaves, (p-1)/p, still grows a little."),
             ),
         ),
         Question(
@@ -116,12 +116,12 @@ QUIZ = Quiz(
             answer=lambda: float(_ulysses(8, 2) / _ulysses(8, 8)),
             read="4, Few key-value heads",
             choices=(
+                Choice(0.25, "So it is with the ring, where the keys themselves travel."),
                 Choice(
                     float(_ulysses(8, 2) / _ulysses(8, 8)),
                     "Each card needs one whole key head in both cases; whether others need the same one does "
                     "not matter.",
                 ),
-                Choice(0.25, "So it is with the ring, where the keys themselves travel."),
                 Choice(4.0, "The copies are no more than one head a card."),
             ),
         ),

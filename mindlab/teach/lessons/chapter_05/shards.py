@@ -30,11 +30,16 @@ def whole(seed: int, name: str, trial: Trial, heads: int) -> torch.Tensor:
     return inputs.normal(seed, name, BATCH, trial["sequence"], heads, HEAD_DIM)
 
 
-def there(trial: Trial, heads: int) -> Quantity:
-    """Bytes that each rank sends from its positions of so many heads: all but those that stay its own."""
+def there(trial: Trial, heads: int, letter: str = "H") -> Quantity:
+    """Bytes that each rank sends from its positions of so many heads: all but those that stay its own.
+
+    `letter` is the number of heads in the formula.
+    """
     row = BATCH * heads * HEAD_DIM * 4
     by_rank = [length * row * (trial.ranks - 1) // trial.ranks for length in sizes(trial)]
-    return counted("sequence_to_heads", by_rank, r"\frac{p-1}{p}\,b\,\frac{s}{p}\,H\,d\,e", JACOBS)
+    return counted(
+        "sequence_to_heads", by_rank, rf"\frac{{p-1}}{{p}}\,b\,\frac{{s}}{{p}}\,{letter}\,d\,e", JACOBS
+    )
 
 
 def back(trial: Trial, heads: int) -> Quantity:

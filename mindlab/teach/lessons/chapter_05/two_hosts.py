@@ -9,7 +9,7 @@ import torch.distributed as dist
 
 from mindlab.parallel.attention import attention_with_lse
 from mindlab.parallel.ulysses import ulysses_attention
-from mindlab.teach import inputs
+from mindlab.teach import inputs, likely
 from mindlab.teach.lesson import Budget, Case, Choice, Exercise, Trial, Wrong
 from mindlab.teach.lessons.chapter_05 import shards
 
@@ -123,6 +123,19 @@ def _one_card(given: list[tuple[Environment, torch.Tensor]]) -> list[torch.Tenso
     return [attention_with_lse(x, x, x)[0]] * len(given)
 
 
+def mistakes(given: list[tuple[Environment, torch.Tensor]], rank: int) -> dict[str, torch.Tensor]:
+    """What half a repair returns."""
+    pieces = [x.chunk(len(given), dim=1) for _, x in given]
+    own = torch.cat([mine[place] for place, mine in enumerate(pieces)], dim=1)
+    twice = torch.cat([pieces[0][place % PER_HOST] for place in range(len(given))], dim=1)
+    return {
+        "the attention over pieces of different ranks' inputs": attention_with_lse(own, own, own)[0],
+        "the attention over pieces of rank 0's input, of which some are there twice": attention_with_lse(
+            twice, twice, twice
+        )[0],
+    }
+
+
 REPAIR = Exercise(
     name="05-a",
     title="Equal to the last bit",
@@ -137,6 +150,7 @@ rank 0 counts.
     calls=("all_to_all", "all_gather", "broadcast", "scatter", "send", "recv", "isend", "irecv", "barrier"),
     whole=lambda trial: shards.block(trial, trial["heads"]),
     dims=("batch", "position", "head", "head_dim"),
+    look=likely.named(mistakes),
     trials=(
         Trial(4, sizes={"sequence": 24, "heads": 12, "per_host": PER_HOST}),
         Trial(3, sizes={"sequence": 24, "heads": 12, "per_host": PER_HOST}),
@@ -165,8 +179,8 @@ passes.
     right=(dealt_by_rank_zero, asks_the_group),
     wrong=(
         Wrong(published_sample, r"All ranks returned the same, and it is not what one card has"),
-        Wrong(one_input_only, r"All ranks returned the same"),
-        Wrong(right_rank_only, r"Rank 0: element .* All ranks returned the same"),
+        Wrong(one_input_only, r"pieces of rank 0's input, of which some are there twice"),
+        Wrong(right_rank_only, r"Every rank returned the attention over pieces of different ranks' inputs"),
         Wrong(one_input_a_host, r"element .* are wrong"),
         Wrong(everyone_for_himself, r"Rank 1: element .* Rank 0 is right"),
         Wrong(own_positions_only, r"All ranks returned the same"),

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import torch
-
-Mistakes = Callable[[list[tuple[Any, ...]], int], Mapping[str, torch.Tensor]]
-"""(the arguments of all ranks, rank) -> what that rank returns, by a name for the mistake."""
+Mistakes = Callable[[list[tuple[Any, ...]], int], Mapping[str, Any]]
+"""(the arguments of all ranks, rank) -> the tensor that it returns (first), by a name for the mistake."""
 
 
 def named(mistakes: Mistakes) -> Callable[[Any], str]:
@@ -16,17 +14,25 @@ def named(mistakes: Mistakes) -> Callable[[Any], str]:
 
     def look(attempt: Any) -> str:
         by_rank = [mistakes(attempt.given, rank) for rank in range(attempt.trial.ranks)]
+        results = [[_first(value) for value in values] for values in (attempt.values, attempt.wanted)]
         for name in by_rank[0]:
-            pairs = zip(attempt.values, attempt.wanted, (each[name] for each in by_rank), strict=True)
-            if all(_near(seen, other) and not _near(wanted, other) for seen, wanted, other in pairs):
+            rows = zip(*results, (each[name] for each in by_rank), strict=True)
+            if all(_near(seen, other) and not _near(wanted, other) for seen, wanted, other in rows):
                 return f"Every rank returned {name}."
         return ""
 
     return look
 
 
-def _near(seen: object, other: torch.Tensor) -> bool:
+def _first(value: Any) -> Any:
+    """A result, or the first of several."""
+    return value[0] if isinstance(value, (tuple, list)) and value else value
+
+
+def _near(seen: Any, other: Any) -> bool:
+    import torch
+
     if not isinstance(seen, torch.Tensor) or seen.shape != other.shape:
         return False
-    close = 1e-4 if other.itemsize >= 4 else 0.05
+    close = 1e-4 if seen.itemsize >= 4 else 0.05
     return torch.allclose(seen.double(), other.double(), atol=close, rtol=close)
