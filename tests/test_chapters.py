@@ -33,4 +33,229 @@ FORMULAS = {
     "03": (r"2\cdot2\frac{p-1}{p}bshe", r"2\cdot3\frac{p-1}{p}bshe", r"10+\frac{24}{p}"),
     "04": (r"\frac{p-1}{p}2bsKde", r"p-1", r"\frac{s(s+1)}{2p}"),
     "05": (r"\frac{p-1}{p}(2H+2K)db\frac{s}{p}e", r"(2H+2p)", r"\frac{p-1}{p}2bsKde"),
-    "07": {"ranks": 3, "steps": 5},
+    "08": (r"\frac{p-1}{p}(bshe+64m)", r"\frac{p-1}{m+p-1}", r"\sum_it_i+(m-1)\max_it_i"),
+}
+"""Formulas that the chapter is about, without spaces: each must stand in a check that ran."""
+VARIANTS = {
+    "01": {"ranks": 3, "numel": 1680},
+    "02": {"ranks": 3, "sequence": 8, "hidden": 48},
+    "03": {"ranks": 3, "tokens": 24, "hidden": 96},
+    "04": {"ranks": 3, "sequence": 30, "heads": 4},
+    "05": {"ranks": 3, "sequence": 120, "head_dim": 8},
+    "08": {"ranks": 3, "new_tokens": 3, "length": 16},
+}
+"""Other parameters with which a chapter must run to its end, too."""
+OWN_REPAIRS = {"01-a", "01-b"}
+"""Cases that the chapter repairs in other words than `ml.solution` does."""
+SKELETON = (
+    "0 What you will be able to decide",
+    "1 The one-card version",
+    "2 Guess",
+    "3 Run it for real",
+    "4 Formula against bytes",
+    "5 Tempting but wrong",
+    "6 Exercises",
+    "7 Case files",
+    "8 What it costs",
+    "9 Recall",
+    "10 When to use which",
+)
+
+
+@cache
+def chapter(name: str) -> Chapter:
+    return read_chapter(SOURCES / f"{name}.md")
+
+
+def execute(out: Path, edition: str, *chapters: str, **parameters: int) -> dict[str, Any]:
+    """The report of a run, by chapter, with the executed notebook under "notebook"."""
+    given = tuple(f"{name}={value}" for name, value in parameters.items())
+    wanted = runner.Wanted(out=out, chapters=chapters, parameters=given, edition=edition, jobs=2)
+    runner.run(ROOT, wanted)
+    rows = json.loads((out / "report.json").read_text())["chapters"]
+    return {row["chapter"]: {**row, "notebook": out / f"{row['chapter']}.ipynb"} for row in rows}
+
+
+def asked_for(request: pytest.FixtureRequest) -> list[str]:
+    """The chapters whose tests were chosen: with `-k 02` only that one is executed."""
+    calls = [item.callspec for item in request.session.items if hasattr(item, "callspec")]
+    chosen = {call.params.get("name") for call in calls}
+    return [name for name in CHAPTERS if name in chosen]
+
+
+@pytest.fixture(scope="module")
+def solved(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Every chapter, executed once with its answers."""
+    return execute(tmp_path_factory.mktemp("solved"), "solutions", *asked_for(request))
+
+
+@pytest.fixture(scope="module")
+def opened(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Every chapter, executed once without an answer."""
+    return execute(tmp_path_factory.mktemp("opened"), "exercises", *asked_for(request))
+
+
+def verdicts(path: Path) -> list[dict[str, Any]]:
+    """Every check that an executed notebook shows."""
+    cells = nbformat.read(path, as_version=4).cells
+    data = [output.get("data", {}) for cell in cells for output in cell.get("outputs", [])]
+    return [row[MIME] for row in data if MIME in row]
+
+
+def checking_calls(name: str) -> int:
+    """How many calls in the chapter's source leave a row, at the least: not those meant to fail."""
+    trees = [ast.parse(code_of(cell, Edition("en", "solutions"))) for cell in chapter(name).code_cells
+             if not cell.text.lstrip().startswith("%")]  # fmt: skip
+    meant = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.With)
+             and "expect_error" in ast.dump(node.items[0])]  # fmt: skip
+    inside = {id(node) for block in meant for node in ast.walk(block)}
+    calls = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    names = [
+        node.func.attr for node in calls if isinstance(node.func, ast.Attribute) and id(node) not in inside
+    ]
+    return sum(name in ("check", "check_close") for name in names)
+
+
+def lessons(name: str) -> list[str]:
+    """The names of the chapter's exercises and cases: what waits for an answer."""
+    return [one.name for one in (*registry.exercises(), *registry.cases()) if one.name[:2] == name[:2]]
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_the_solved_chapter_passes_every_check(solved: dict[str, Any], name: str) -> None:
+    """Would catch a cell that fails, a check that fails, and one that judged nothing where it should."""
+    row = solved[name]
+    assert row["status"] == "passed", row["error"]
+    unjudged = [check["claim"] for check in verdicts(row["notebook"]) if check["passed"] is None]
+    assert all(re.search(r"two ranks|p = 2|one rank", claim) for claim in unjudged), unjudged
+    assert len(row["checks"]) >= checking_calls(name) > len(lessons(name))
+    assert len(row["checks"]) > MOST_ROWS.get(name[:2], 0)
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_the_open_chapter_runs_to_its_end_unanswered(opened: dict[str, Any], name: str) -> None:
+    """Would catch a stub that breaks a later cell, and an empty answer that passes or fails."""
+    row = opened[name]
+    assert row["status"] == "passed", row["error"]
+    asked = [check for check in verdicts(row["notebook"]) if "exercise" in check]
+    assert sorted(check["exercise"] for check in asked) == sorted(lessons(name))
+    assert {check["verdict"] for check in asked} == {"not answered yet"}, asked
+    unjudged = [check["verdict"] for check in row["checks"] if check["passed"] is None]
+    assert unjudged.count("not answered yet") >= len(asked)
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_the_solved_chapter_names_the_cause_of_every_case(solved: dict[str, Any], name: str) -> None:
+    """Would catch a letter that is wrong since the choices were put in another order."""
+    assert not re.findall(r"^[✗…] No\.", shown(solved[name]["notebook"]), re.MULTILINE)
+    causes = re.findall(r"^✓ Yes\.", shown(solved[name]["notebook"]), re.MULTILINE)
+    assert len(causes) == sum(case.name.startswith(name[:2]) for case in registry.cases())
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_every_answered_guess_of_the_solved_chapter_is_right(solved: dict[str, Any], name: str) -> None:
+    """Would catch a formula that a guess is held against and that is not what the run measures."""
+    said = shown(solved[name]["notebook"])
+    assert not re.search(r"times the right number", said)
+    code = "\n".join(cell.text for cell in chapter(name).code_cells)
+    assert code.count("ml.guess(") == code.count(".reveal(") >= 1
+    timed = code.count("timed=True")
+    assert len(re.findall(r"^Right\.", said, re.MULTILINE)) == code.count(".reveal(") - timed
+    assert said.count("times what was timed") <= timed
+
+
+def shown(path: Path) -> str:
+    """What an executed notebook shows as text."""
+    cells = nbformat.read(path, as_version=4).cells
+    data = [output.get("data", {}) for cell in cells for output in cell.get("outputs", [])]
+    return "\n".join(one.get("text/plain", "") for one in data)
+
+
+def test_every_lesson_stands_in_its_chapter() -> None:
+    """Would catch an exercise, a case or a quiz that no chapter shows, or that has no check there."""
+    for name in CHAPTERS:
+        code = "\n".join(cell.text for cell in chapter(name).code_cells)
+        for one in (one for one in registry.exercises() if one.name.startswith(name[:2])):
+            assert f'ml.exercise("{one.name}")\n' in code + "\n", one.name
+            assert f'ml.exercise("{one.name}").check(' in code, one.name
+        for kind, lessons in (("case", registry.cases()), ("quiz", registry.quizzes())):
+            for one in (one for one in lessons if one.name.startswith(name[:2])):
+                assert f'ml.{kind}("{one.name}")' in code, one.name
+        assert code.count("case.check(") == code.count("ml.case("), name
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_solutions_are_the_registrys(name: str) -> None:
+    """Would catch a solution of the chapter that `ml.solution` has in another version."""
+    (asked,) = (one for one in chapters_of(ROOT) if one.name == name)
+    assert {one.exercise for one in asked.asked} == set(lessons(name))
+    functions = [node for cell in chapter(name).code_cells if has_region(cell.text)
+                 for node in ast.parse(code_of(cell, Edition("en", "solutions"))).body
+                 if isinstance(node, ast.FunctionDef)]  # fmt: skip
+    for one in asked.asked:
+        if one.exercise in OWN_REPAIRS:
+            continue
+        (here,) = (node for node in functions if node.name == one.function)
+        there = ast.parse(source_of(registry.find_task(one.exercise).solution)).body[0]
+        assert isinstance(there, ast.FunctionDef)
+        assert ast.dump(here.args) == ast.dump(there.args), one.exercise
+        assert [*map(ast.dump, here.body[1:])] == [*map(ast.dump, there.body[1:])], one.exercise
+
+
+@pytest.mark.parametrize("number", sorted(VARIANTS))
+def test_other_ranks_and_sizes_work_too(number: str, tmp_path: Path) -> None:
+    """Would catch a chapter that is right for its default parameters only."""
+    (row,) = execute(tmp_path, "solutions", number, **VARIANTS[number]).values()
+    assert row["status"] == "passed", row["error"]
+
+
+def test_every_chapter_keeps_the_skeleton() -> None:
+    """Would catch a chapter without its guess, its wrong turns or its case file (00 teaches no method)."""
+    for name in CHAPTERS[1:]:
+        prose = "\n".join(cell.text for cell in chapter(name).cells if cell.kind == "prose")
+        found = re.findall(r"^## (\d.*)$", prose, re.MULTILINE)
+        assert tuple(found) == SKELETON, name
+
+
+def test_every_cell_is_short_and_explained() -> None:
+    """Would catch a cell of more than 20 lines, and code in a row without a sentence between."""
+    for name in CHAPTERS:
+        cells = chapter(name).cells
+        for cell in (cell for cell in cells if cell.kind == "code"):
+            lines = [line for line in cell.text.splitlines() if line.strip() and "SOLUTION" not in line]
+            assert len(lines) <= 20, f"{name}, line {cell.line}: {len(lines)} lines"
+            assert max(map(len, lines)) <= 92, f"{name}, line {cell.line}: a line is too long"
+        kinds = "".join("c" if cell.kind == "code" else "p" for cell in cells)
+        assert "cccc" not in kinds, f"{name}: four code cells in a row"
+
+
+def test_shown_code_is_the_packages_code() -> None:
+    """Would catch a cell that shows another algorithm than the package runs."""
+    trees = [ast.parse(path.read_text()) for path in (ROOT / "mindlab").rglob("*.py")]
+    nodes = (node for tree in trees for node in ast.walk(tree))
+    known = {ast.dump(node) for node in nodes if isinstance(node, ast.FunctionDef)}
+    for name in CHAPTERS:
+        for cell in (cell for cell in chapter(name).code_cells if "shown" in cell.tags):
+            assert all(ast.dump(node) in known for node in ast.parse(cell.text).body), cell.line
+
+
+@pytest.mark.parametrize("name", [name for name in CHAPTERS if name[:2] in FORMULAS])
+def test_every_formula_stood_in_a_check_that_ran(solved: dict[str, Any], name: str) -> None:
+    """Would catch a formula in the prose that nobody held against a run."""
+    ran = [check["formula"] for check in verdicts(solved[name]["notebook"]) if check["formula"]]
+    plain = re.sub(r"\\[,;]|\s", "", " ".join(ran))
+    for formula in FORMULAS[name[:2]]:
+        assert formula in plain, formula
+
+
+def test_every_chapter_that_teaches_a_method_names_its_formulas() -> None:
+    """Would catch a chapter that is left out of the test above."""
+    assert {name[:2] for name in CHAPTERS[1:]} == set(FORMULAS)
+
+
+def test_every_term_has_both_languages_and_a_source() -> None:
+    """Would catch a term without its source, or listed twice."""
+    with (SOURCES / "terms.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert rows and all(row["en"] and row["zh"] and row["source"] for row in rows)
+    assert len({row["en"] for row in rows}) == len(rows)

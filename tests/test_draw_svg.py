@@ -6,6 +6,7 @@ import draw_runs as made
 import pytest
 
 from mindlab import draw
+from mindlab.planning.schedules import schedule
 
 SVG = "{http://www.w3.org/2000/svg}"
 DRAWN = {
@@ -23,6 +24,7 @@ DRAWN = {
     "error": lambda: draw.error([[1.0, 2.0]], [[1.0, 1.5]]),
     "images": lambda: draw.images({"a<b": [[[0.5, 1.0]]], "c": [[[0.0, -1.0]]]}, columns=["&"], title="One"),
     "layout": lambda: draw.layout(*made.exchanged(3)),
+    "pipeline": lambda: draw.pipeline(schedule([1, 2], 2), title="a<b", modelled=True),
 }
 
 

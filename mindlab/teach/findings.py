@@ -65,6 +65,8 @@ def _strangers(attempt: Attempt) -> str:
         return ""
     source, target, nbytes = found[0]
     targets = sorted(to for one, to in allowed if one == source)
+    if not targets:
+        return say("stranger_to_all", source=source, target=target, size=units.size(nbytes))
     return say(
         "strangers", source=source, target=target, size=units.size(nbytes), allowed=ranks_named(targets)
     )

@@ -148,6 +148,8 @@ def _element(attempt: Attempt, side: Side) -> str:
 def _another_ranks(attempt: Attempt, rank: int, place: int, side: Side) -> str:
     """Whether this rank returned what belongs on another one."""
     for other in range(attempt.trial.ranks):
+        if attempt.wanted[other] is None:  # a rank that has no result, as most of a pipeline's
+            continue
         theirs = list(sides(attempt, rank, of=other))[place]
         if other != rank and theirs.seen.numel() and _fits(theirs):
             return say("another_ranks", who=side.who, rank=other)

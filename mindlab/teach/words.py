@@ -96,6 +96,7 @@ _EN: dict[str, str] = {
     "was_right_with": " With {trial} it was right.",
     "strangers": "Rank {source} sent {size} to rank {target}. In this exercise it may send to {allowed} "
     "only.",
+    "stranger_to_all": "Rank {source} sent {size} to rank {target}. In this exercise it may send to nobody.",
     "too_many_bytes": "Rank {rank} sent {seen}, {factor} times the allowed {allowed}.{cause}",
     "too_many_in_all": "All ranks together sent {seen}, {factor} times the allowed {allowed}.",
     "off_the_record": "{seen} went over the wire from rank {source} to rank {target}; your calls account for "
