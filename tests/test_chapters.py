@@ -33,6 +33,8 @@ FORMULAS = {
     "03": (r"2\cdot2\frac{p-1}{p}bshe", r"2\cdot3\frac{p-1}{p}bshe", r"10+\frac{24}{p}"),
     "04": (r"\frac{p-1}{p}2bsKde", r"p-1", r"\frac{s(s+1)}{2p}"),
     "05": (r"\frac{p-1}{p}(2H+2K)db\frac{s}{p}e", r"(2H+2p)", r"\frac{p-1}{p}2bsKde"),
+    "06": (r"he\sum_{d\ner}(n_{rd}+n_{dr})", r"\frac{p-1}{p}kThe", r"p\left(1-"),
+    "07": ("Tne", r"\frac{t_u+t_c}{\max(t_u,t_c)+t_{\mathrm{exchange}}}"),
     "08": (r"\frac{p-1}{p}(bshe+64m)", r"\frac{p-1}{m+p-1}", r"\sum_it_i+(m-1)\max_it_i"),
 }
 """Formulas that the chapter is about, without spaces: each must stand in a check that ran."""
@@ -42,6 +44,8 @@ VARIANTS = {
     "03": {"ranks": 3, "tokens": 24, "hidden": 96},
     "04": {"ranks": 3, "sequence": 30, "heads": 4},
     "05": {"ranks": 3, "sequence": 120, "head_dim": 8},
+    "06": {"ranks": 3, "sequence": 56},
+    "07": {"ranks": 3, "steps": 5},
     "08": {"ranks": 3, "new_tokens": 3, "length": 16},
 }
 """Other parameters with which a chapter must run to its end, too."""

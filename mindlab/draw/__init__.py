@@ -8,6 +8,8 @@
     ml.draw.mask(positions)         which query sees which key, who computes it, and how much that is
     ml.draw.held(cases)             bytes that each rank holds, by kind
     ml.draw.error(got, want)        where a result is wrong, and by how much
+    ml.draw.route(tokens, routes, holders)  tokens, the experts that take them, and who computes how many
+    ml.draw.images(rows)            rows of small pictures that a model made
     ml.draw.moves(run)              who sends to whom, round by round
     ml.draw.ring(run)               whose block each rank holds, step by step
     ml.draw.traffic(run)            bytes from rank to rank: counted beside on the wire
@@ -45,10 +47,12 @@ _HOMES = {
     "curve": "mindlab.draw.loglog",
     "curves": "mindlab.draw.contest",
     "error": "mindlab.draw.heat",
+    "images": "mindlab.draw.images",
     "held": "mindlab.draw.holdings",
     "mask": "mindlab.draw.causal",
     "pair": "mindlab.draw.paired",
     "stages": "mindlab.draw.handover",
+    "route": "mindlab.draw.routed",
     "pipeline": "mindlab.draw.slots",
     "play": "mindlab.draw.player",
     "explore": "mindlab.draw.explorer",
@@ -66,6 +70,7 @@ if TYPE_CHECKING:
     from mindlab.draw.handover import stages as stages
     from mindlab.draw.heat import error as error
     from mindlab.draw.holdings import held as held
+    from mindlab.draw.images import images as images
     from mindlab.draw.lanes import timeline as timeline
     from mindlab.draw.loglog import curve as curve
     from mindlab.draw.machine import topology as topology
@@ -75,6 +80,7 @@ if TYPE_CHECKING:
     from mindlab.draw.player import play as play
     from mindlab.draw.products import matmul as matmul
     from mindlab.draw.rounds import Move as Move
+    from mindlab.draw.routed import route as route
     from mindlab.draw.slots import pipeline as pipeline
     from mindlab.draw.strips import shards as shards
 
