@@ -51,9 +51,16 @@ def _parallel(ranks: int, repeats: int) -> dict[str, Any]:
     return parallel(ranks, repeats)
 
 
+def _pipeline(ranks: int, repeats: int) -> dict[str, Any]:
+    from mindlab.bench.pipelining import pipeline
+
+    return pipeline(ranks, repeats)
+
+
 _BENCHES: dict[str, Callable[[int, int], dict[str, Any]]] = {
     "launch": _launch,
     "parallel": _parallel,
+    "pipeline": _pipeline,
     "recording": _recording,
     "ring": _ring,
 }
