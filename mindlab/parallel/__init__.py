@@ -14,6 +14,8 @@
     pipeline    stages of a model on the ranks, micro-batches and tokens going through (stages, hops)
     replicas    whole models that serve other requests, and the policies that route them
     ulysses     all-to-all from a shard of the sequence to a shard of the heads, and back
+    hybrid      Ulysses on one axis of a mesh, the ring on the other
+    mesh        ranks on named axes (torch's DeviceMesh), and which piece of a sequence lies where
 
 Each function is ordinary code on torch.distributed: it runs in `ml.launch` and under torchrun alike.
 Tensors of attention are (batch, sequence, heads, head_dim).

@@ -34,6 +34,7 @@ JACOBS = (
     "Jacobs et al., DeepSpeed Ulysses: System Optimizations for Enabling Training of Extreme Long Sequence "
     "Transformer Models (2023)"
 )
+FANG = "Fang & Zhao, USP: A Unified Sequence Parallelism Approach for Long Context Generative AI (2024)"
 GSHARD = (
     "Lepikhin et al., GShard: Scaling Giant Models with Conditional Computation and Automatic Sharding (2020)"
 )

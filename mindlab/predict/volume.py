@@ -9,8 +9,8 @@ cut as `torch.tensor_split` cuts, which is what `mindlab.collectives` does.
 
 The strategies (`tensor_parallel`, `sequence_parallel`, `ring_attention`, `ulysses_attention`) take the shapes
 of a layer and say what its forward pass sends. There `itemsize` is always needed, and `per_rank` is given
-where ranks differ; `by_rank(ranks)` works in both cases. The experts' (`expert_…`) take a routing table, for
-what they send depends on it.
+where ranks differ; `by_rank(ranks)` works in both cases. `hybrid_attention` gives one
+axis of its mesh, or both. The experts' (`expert_…`) take a routing table, for what they send depends on it.
 
 Empty chunks are not sent. All ranks together receive what all ranks send: adding both counts every byte
 twice. Names that start with `gloo_` say what gloo does, not what a textbook says.
@@ -64,6 +64,7 @@ from mindlab.predict.gloo import (
     gloo_reduce_scatter,
     gloo_scatter,
 )
+from mindlab.predict.hybrid import hybrid_attention
 from mindlab.predict.pipelines import pipeline, pipeline_decode
 from mindlab.predict.strategies import (
     gloo_sequence_parallel,
@@ -107,6 +108,7 @@ __all__ = [
     "ring_attention_received",
     "ulysses_attention",
     "ulysses_attention_received",
+    "hybrid_attention",
     "expert_parallel",
     "expert_counts",
     "expert_dispatch",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from mindlab.trace import summary
+from mindlab.trace import summary, within
 from mindlab.trace.events import Event
 from mindlab.trace.measured import Measured
 from mindlab.trace.stated import Work
@@ -88,6 +89,22 @@ class Run:
     def wire_received(self) -> Measured | None:
         """Payload bytes that each rank received, as the wire saw it; None where nothing saw it."""
         return self.wire.received if self.wire else None
+
+    def sent_within(self, groups: Iterable[Sequence[int]]) -> Measured:
+        """Counted bytes that each rank sent by calls on one of these groups, given as global ranks.
+
+        An axis of a mesh: `run.sent_within(axis_groups({"ring": 2, "ulysses": 2})["ring"])`, with
+        `mindlab.predict.meshes.axis_groups`. Raises ValueError for a rank that the run has not.
+        """
+        return within.sent_within(self, groups)
+
+    def wire_within(self, groups: Iterable[Sequence[int]]) -> Measured | None:
+        """Payload that each rank sent to members of its groups, as the wire saw it; or None (`why_no_wire`).
+
+        The wire knows pairs of ranks, not groups: what other groups with two of the same ranks sent is in it.
+        Two axes of one mesh never share a pair.
+        """
+        return within.wire_within(self, groups)
 
     @property
     def provenance(self) -> str:
