@@ -7,6 +7,11 @@ ranks. What each rank holds stands in `mindlab.parallel.mesh`.
 
 The all-to-alls leave nothing to compute meanwhile, the ring's transfers run while blocks are being used:
 with Ulysses inside the fast links, what waits is short, and what travels far is hidden.
+
+More axes beside these two split other things. With guidance on a third one, where `model` calls
+`hybrid_attention(q, k, v, mesh)` on a mesh {"cfg": 2, "ring": R, "ulysses": U}:
+
+    out = cfg_parallel(model, own_shard(x, mesh), t, cond, uncond, scale, mesh.get_group("cfg"))
 """
 
 from __future__ import annotations

@@ -53,8 +53,8 @@ def hybrid_mesh(*, ring: int, ulysses: int, inside: str = "ulysses") -> DeviceMe
 def device_mesh(axes: Mapping[str, int]) -> DeviceMesh:
     """All ranks as a mesh of these axes, the outermost first: torch's `init_device_mesh`, refusals first.
 
-    Axes that are orthogonal: sizes multiply. With a third axis, `mesh["ring", "ulysses"]` is this rank's mesh
-    of two, and `mesh.get_group("cfg")` its group on the third.
+    The axes are orthogonal, their sizes multiply. Give functions the whole mesh: each looks at its own axes
+    only. `mesh.get_group("cfg")` is this rank's group on an axis, for functions that take a group.
 
     >>> def group():
     ...     mesh = device_mesh({"cfg": 2, "ring": 1, "ulysses": 2})
