@@ -217,6 +217,8 @@ WHOLE: dict[str, dict[str, Any]] = {
     "activation_terms": {"batch": 1, "sequence": 4, "hidden": 8, "heads": 4, "ranks": 4},
     "activations_full": {"batch": 1, "sequence": 4, "hidden": 8},
     "kv_cache": {"batch": 1, "sequence": 4, "kv_heads": 4, "head_dim": 2, "ranks": 4, "itemsize": 2},
+    "kv_cache_shard": {"batch": 1, "sequence": 4, "kv_heads": 4, "head_dim": 2, "ranks": 4, "itemsize": 2},
+    "latent_cache": {"batch": 1, "sequence": 4, "latent": 4, "rope": 2, "ranks": 4, "itemsize": 2},
 }
 for _name in ("ring", "ulysses"):
     for _kind in ("held", "terms"):

@@ -4,6 +4,7 @@
     moe       a mixture of experts, and the decoder with such layers
     decoder   a language model, and generation with a cache of keys and values
     tokens    text to tokens and back
+    latent    multi-latent attention, whose cache is one short latent a token
     digits    a diffusion transformer that draws digits, and its sampling with guidance
     weights   what they were trained to
 

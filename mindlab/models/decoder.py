@@ -103,6 +103,11 @@ def cached_block(block: Block, x: Tensor, cache: Cache, layer: int) -> Tensor:
     q, k, v = block.attention.qkv(block.norm1(x))
     # causal is aligned at the end: the last new token sees all keys, the first one all but the other new ones
     out, _ = attention_with_lse(q, *cache.extend(layer, k, v), causal=True)
+    return after_attention(block, x, out)
+
+
+def after_attention(block: Block, x: Tensor, out: Tensor) -> Tensor:
+    """The block's output (B, S, hidden) from its input x and its heads' attention (B, S, heads, head_dim)."""
     attended: Tensor = block.attention.o(out.flatten(2))
     before = x if block.parallel else x + attended
     after: Tensor = block.mlp(block.norm2(before))

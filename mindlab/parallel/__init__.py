@@ -16,6 +16,11 @@
     ulysses     all-to-all from a shard of the sequence to a shard of the heads, and back
     hybrid      Ulysses on one axis of a mesh, the ring on the other
     mesh        ranks on named axes (torch's DeviceMesh), and which piece of a sequence lies where
+    decode      one query on every rank, keys and values on one each, merged by their log-sum-exp
+    cache       keys and values dealt to ranks by position, each token on one of them
+    relayout    from the shards of a prefill to those of a cache
+    generation  a decoder that writes text from a sharded cache
+    latent      the same for multi-latent attention
 
 Each function is ordinary code on torch.distributed: it runs in `ml.launch` and under torchrun alike.
 Tensors of attention are (batch, sequence, heads, head_dim).

@@ -100,7 +100,8 @@ def _state_work(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool)
     """Tell the record what is computed: q kᵀ and its product with v; q, k, v read, the output written."""
     batch, queries, heads, dim = q.shape
     pairs = batch * heads * visible_pairs(queries, k.shape[1], causal)
-    numbers = q.numel() + k.numel() + v.numel() + batch * queries * heads * v.shape[-1]
+    values = 0 if k.numel() and v.data_ptr() == k.data_ptr() else v.numel()  # a view of k is read once
+    numbers = q.numel() + k.numel() + values + batch * queries * heads * v.shape[-1]
     recorder.compute(2 * (dim + v.shape[-1]) * pairs, numbers * q.element_size(), "attention")
 
 

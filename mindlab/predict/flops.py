@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from mindlab.predict import sources
+from mindlab.predict.decoding import attention_intensity as attention_intensity
 from mindlab.predict.heads import check_groups
 from mindlab.predict.layouts import pairs_up_to, positions
 from mindlab.predict.quantity import Quantity, exact

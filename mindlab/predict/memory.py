@@ -3,7 +3,9 @@ r"""How many bytes each rank holds: weights, activations, KV cache, and attentio
 Weights under tensor parallel (`ranks=1`: one card): `mlp_weights`, `attention_weights`, `block_weights` and
 their parts. Activations that a layer keeps for a backward pass: `activations`, with each term by itself in
 `activation_terms`. What ring and Ulysses attention hold while they run: `ring_attention_held`,
-`ulysses_attention_held`, their parts in `…_terms`. `itemsize` is the bytes of one element.
+`ulysses_attention_held`, their parts in `…_terms`. A cache of keys and values cut by heads is `kv_cache`, one
+cut by position `kv_cache_shard` or, of latents, `latent_cache`; a new token reads all of it.
+`itemsize` is the bytes of one element.
 
 `value` is the mean where ranks differ; `per_rank` then holds each rank's whole bytes, and `by_rank(ranks)`
 gives them either way. An allocator rounds up and keeps more than that: compare with bytes that are in use.
@@ -22,6 +24,7 @@ from mindlab.predict.activations import (
     activations_full,
     activations_selective,
 )
+from mindlab.predict.decoding import kv_cache_shard, latent_cache
 from mindlab.predict.held import (
     kv_cache,
     ring_attention_held,
@@ -52,6 +55,8 @@ __all__ = [
     "activations_selective",
     "activations_full",
     "kv_cache",
+    "kv_cache_shard",
+    "latent_cache",
     "ring_attention_held",
     "ring_attention_terms",
     "ulysses_attention_held",

@@ -47,3 +47,10 @@ NARAYANAN = (
     "Narayanan et al., Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM "
     "(2021), section 2.2"
 )
+SHYAM = (
+    "Shyam et al., Tree Attention: Topology-aware Decoding for Long-Context Attention on GPU clusters (2024)"
+)
+DEEPSEEK_V2 = (
+    "DeepSeek-AI, DeepSeek-V2: A Strong, Economical, and Efficient Mixture-of-Experts Language Model (2024), "
+    "section 2.1"
+)

@@ -11,6 +11,7 @@ The strategies (`tensor_parallel`, `sequence_parallel`, `ring_attention`, `ulyss
 of a layer and say what its forward pass sends. There `itemsize` is always needed, and `per_rank` is given
 where ranks differ; `by_rank(ranks)` works in both cases. `hybrid_attention` gives one
 axis of its mesh, or both. The experts' (`expert_…`) take a routing table, for what they send depends on it.
+Those of decoding (`decode_…`) say what one new token sends, and the change from a prefill's shards.
 
 Empty chunks are not sent. All ranks together receive what all ranks send: adding both counts every byte
 twice. Names that start with `gloo_` say what gloo does, not what a textbook says.
@@ -44,6 +45,12 @@ from mindlab.predict.collectives import (
     root_all_reduce,
     tree_broadcast,
     unchunked_ring_all_reduce,
+)
+from mindlab.predict.decoding import (
+    decode_attention,
+    decode_attention_gathered,
+    decode_attention_summed,
+    decode_layout,
 )
 from mindlab.predict.experts import (
     expert_combine,
@@ -119,4 +126,8 @@ __all__ = [
     "cfg_parallel",
     "pipeline",
     "pipeline_decode",
+    "decode_attention",
+    "decode_attention_gathered",
+    "decode_attention_summed",
+    "decode_layout",
 ]
