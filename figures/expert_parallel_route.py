@@ -24,9 +24,10 @@ GIVEN, CHOSEN, ARRIVED, WEIGHED, RESULT = 0.8, 1.18, 2.55, 4.05, 4.27
 
 ALT = {
     "en": "Four ranks with three tokens each, and two of eight experts on each rank. A trained router picks "
-    "two experts for each token. Dispatch: a line goes from each choice to the row of its expert, from rank to "
-    "rank. Each expert works on what came, from all ranks: expert 4 on eight rows, expert 7 on none. "
-    "Combine: each row goes back to its token, is multiplied with the router's weight, and the two are added.",
+    "two experts for each token. Dispatch: a line goes from each choice to the row of its expert, "
+    "from rank to rank. Each expert works on what came, from all ranks: expert 4 on eight rows, "
+    "expert 7 on none. Combine: each row goes back to its token, is multiplied with the router's "
+    "weight, and the two are added.",
     "zh": "4 张卡，每张卡 3 个 Token、8 个专家中的 2 个。已训练的路由为每个 Token 选两个专家。分派：每个选择"
     "有一条线，到其专家所在的卡上的一行。每个专家计算来自全部卡的行：专家 4 有 8 行，专家 7 没有。回收：每"
     "一行回到其 Token，乘以路由权重，两项相加。",
