@@ -191,10 +191,11 @@ def refused(words: str, ranks: int, fn: Any) -> None:
 
 
 def on(made: Any, **how: Any) -> None:
-    """Hybrid attention of six positions a rank, for what it refuses."""
+    """Hybrid attention of a few positions a rank, for what it refuses."""
     heads, kv_heads = how.pop("heads", 4), how.pop("kv_heads", 4)
-    keys = torch.ones(1, 6, kv_heads, 4)
-    hybrid_attention(torch.ones(1, 6, heads, 4), keys, keys, made, **how)
+    length = how.pop("length", 6)
+    keys = torch.ones(1, length, kv_heads, 4)
+    hybrid_attention(torch.ones(1, length, heads, 4), keys, keys, made, **how)
 
 
 def test_refusals() -> None:
@@ -212,8 +213,13 @@ def test_refusals() -> None:
             lambda: on(hybrid_mesh(ring=1, ulysses=4), heads=12, kv_heads=3))  # fmt: skip
     refused(r"sizes=\[\[6, 6\]\] does not fit: the mesh is ring=2 x ulysses=1", 2,
             lambda: on(hybrid_mesh(ring=2, ulysses=1), sizes=[[6, 6]]))  # fmt: skip
-    refused(r"shards of lengths \[6, 5\] are not|sizes=\[5\] does not fit", 2,
-            lambda: on(hybrid_mesh(ring=2, ulysses=1), sizes=[[6], [5]], layout="zigzag"))  # fmt: skip
+    refused(r"rank 1 has a shard of 6", 2, lambda: on(hybrid_mesh(ring=2, ulysses=1), sizes=[[6], [5]]))
+    refused(r"shards of lengths \[6, 9\] are not a zigzag layout of 15: that has \[7, 8\]", 2,
+            lambda: on(hybrid_mesh(ring=2, ulysses=1), layout="zigzag",
+                       length=6 + 3 * dist.get_rank()))  # fmt: skip
+    refused("q has 6 positions, k and v have 5", 2,
+            lambda: hybrid_attention(torch.ones(1, 6, 2, 4), *[torch.ones(1, 5, 2, 4)] * 2,
+                                     hybrid_mesh(ring=2, ulysses=1)))  # fmt: skip
     refused("layout='zigzack' is unknown", 2,
             lambda: on(hybrid_mesh(ring=2, ulysses=1), layout="zigzack"))  # fmt: skip
 

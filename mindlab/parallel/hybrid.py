@@ -26,7 +26,7 @@ from mindlab.parallel.attention import check_attention
 from mindlab.parallel.linear import Group
 from mindlab.parallel.mesh import HYBRID, place_on
 from mindlab.parallel.ring import ring_attention
-from mindlab.parallel.shards import agreed_sizes, check_sizes
+from mindlab.parallel.shards import agreed_sizes
 from mindlab.parallel.ulysses import heads_to_sequence, sequence_to_heads
 from mindlab.predict.meshes import check_hybrid_heads
 
@@ -65,7 +65,6 @@ def hybrid_attention(
     _refuse(q, k, v, mesh)
     ring, ulysses = (mesh.get_group(axis) for axis in HYBRID)
     part, parts = _lengths(q, mesh, sizes)
-    check_sizes(parts, layout)
     return attend_on_axes(q, k, v, part, parts, ulysses, ring, causal=causal, layout=layout, overlap=overlap)
 
 
