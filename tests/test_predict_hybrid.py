@@ -68,15 +68,17 @@ def test_whole_formulas() -> None:
 
 
 def test_what_a_split_costs() -> None:
-    """Would catch a chapter's table that is wrong: few key-value heads make the ring cheap, many Ulysses."""
+    """Would catch a chapter's table that is wrong: one key-value head makes the ring cheap,
+    as many as query heads Ulysses, two of eight a mix."""
 
     def totals(kv_heads: int) -> dict[int, float]:
         shape = {**SHAPE, "kv_heads": kv_heads}
         return {u: float(volume.hybrid_attention(**shape, ring=8 // u, ulysses=u)) for u in (1, 2, 4, 8)}
 
-    equal, few = totals(8), totals(1)
+    equal, some, few = totals(8), totals(2), totals(1)
     assert min(equal, key=equal.__getitem__) == 8 and equal[1] == max(equal.values())
     assert min(few, key=few.__getitem__) == 1
+    assert min(some, key=some.__getitem__) == 2, "between the two ends less is sent than at either"
 
 
 def test_bad_calls_are_refused() -> None:
