@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from attention_data import exact, qkv
-from decode_runs import CASES, Case, decoded, inputs, one_card
+from decode_runs import CASES, MERGES, Case, decoded, inputs, one_card
 
 import mindlab as ml
 from mindlab.models.layers import Attention
@@ -56,6 +56,7 @@ def test_the_error_does_not_grow_with_p_in_half_precision() -> None:
 def test_uneven_shards_as_they_come() -> None:
     """Would catch a shard's place computed from p and S: 0, 9, 1 and 4 keys in any order, without lengths."""
     q, k, v = qkv(1, 14, heads=6, kv_heads=3)
+    many = qkv(3, 1, heads=6, kv_heads=3, seed=5)[0]
     right, sizes = exact(q, k, v, False)[0], [0, 9, 1, 4]
 
     def every() -> Any:
@@ -63,12 +64,15 @@ def test_uneven_shards_as_they_come() -> None:
         forward = [torch.split(x, sizes, 1)[rank] for x in (k, v)]
         mixed = [torch.split(x.flip(1), sizes[::-1], 1)[rank] for x in (k, v)]
         scaled = decode_attention(q, *forward, scale=0.5)
-        return decode_attention(q, *forward), decode_attention(q, *mixed), scaled
+        several = [decode_attention(many, *forward, merge=merge) for merge in MERGES.values()]
+        return decode_attention(q, *forward), decode_attention(q, *mixed), scaled, several
 
     for values in ml.launch(every, ranks=4).values:
         for out in values[:2]:
             assert float((out - right).abs().max()) <= 1e-5
         assert float((values[2] - exact(q, k, v, False, scale=0.5)[0]).abs().max()) <= 1e-5
+        for out in values[3]:  # three queries a request: heads and queries must not change places
+            assert float((out - exact(many, k, v, False)[0]).abs().max()) <= 1e-5
 
 
 BATCH, HEADS, DIM = 3, 7, 10

@@ -13,6 +13,7 @@ import torch.distributed as dist
 import mindlab as ml
 from mindlab.models.decoder import Decoder, generate, load_decoder
 from mindlab.models.layers import Block
+from mindlab.models.moe import load_moe
 from mindlab.models.tokens import encode
 from mindlab.models.training import one_thread
 from mindlab.parallel import generation
@@ -58,6 +59,14 @@ def test_the_text_of_one_card(model: Decoder, ranks: int) -> None:
         assert texts[0] == right
         assert texts[1] == [generate(model, prompt, 12) for prompt in PROMPTS]
         assert ranks == 3 or texts[2] == [generate(model, prompt, 9) for prompt in PROMPTS[1:]]
+
+
+def test_the_text_of_a_mixture_of_experts() -> None:
+    """Would catch a block's MLP taken for that of a plain decoder."""
+    made = load_moe().requires_grad_(False)
+    right = [generate(made, prompt, 20) for prompt in PROMPTS]
+    for texts in ml.launch(generate_sharded, made, PROMPTS, 20, ranks=3).values:
+        assert texts == right
 
 
 @pytest.mark.parametrize("shape", [(2, 2), (2, 1)])

@@ -28,6 +28,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 import torch.distributed as dist
+from torch import Tensor
 
 from mindlab.parallel.attention import attention_with_lse, check_attention
 from mindlab.parallel.linear import Group, place
@@ -35,13 +36,13 @@ from mindlab.parallel.merge import EMPTY, merge_lse
 from mindlab.predict.chunks import split
 from mindlab.trace import recorder
 
-Merge = Callable[[torch.Tensor, torch.Tensor, Group], torch.Tensor]
+Merge = Callable[[Tensor, Tensor, Group], Tensor]
 """merge(out, lse, group) -> the output over all ranks' keys, from this rank's output and LSE."""
 
 
 @torch.no_grad()
-def merge_scattered(out: torch.Tensor, lse: torch.Tensor, group: Group = None) -> torch.Tensor:
-    """The output over all ranks' keys, on every rank: each merges its rows and sends them."""
+def merge_scattered(out: Tensor, lse: Tensor, group: Group = None) -> Tensor:
+    """The output over all ranks' keys, on every rank: each merges its rows, sends them."""
     rank, ranks = place(group)
     rows = with_lse(out, lse)
     sizes = list(split(len(rows), ranks))
@@ -55,8 +56,8 @@ def merge_scattered(out: torch.Tensor, lse: torch.Tensor, group: Group = None) -
 
 
 @torch.no_grad()
-def merge_gathered(out: torch.Tensor, lse: torch.Tensor, group: Group = None) -> torch.Tensor:
-    """The output over all ranks' keys, on every rank: each gets all parts and merges them."""
+def merge_gathered(out: Tensor, lse: Tensor, group: Group = None) -> Tensor:
+    """The output over all ranks' keys, on every rank: each gets and merges all parts."""
     _, ranks = place(group)
     rows = with_lse(out, lse)
     parts = [torch.empty_like(rows) for _ in range(ranks)]
@@ -65,12 +66,13 @@ def merge_gathered(out: torch.Tensor, lse: torch.Tensor, group: Group = None) ->
 
 
 @torch.no_grad()
-def merge_summed(out: torch.Tensor, lse: torch.Tensor, group: Group = None) -> torch.Tensor:
-    """The output over all ranks' keys, on every rank: rescaled parts and weights are added up."""
+def merge_summed(out: Tensor, lse: Tensor, group: Group = None) -> Tensor:
+    """The output over all ranks' keys, on every rank: rescaled parts are added up."""
     place(group)
     top = lse.clone(memory_format=torch.contiguous_format)
     dist.all_reduce(top, dist.ReduceOp.MAX, group=group)
-    share = (lse - top.masked_fill(top == EMPTY, 0.0)).exp().transpose(1, 2).unsqueeze(-1)
+    share = (lse - top.masked_fill(top == EMPTY, 0.0)).exp()
+    share = share.transpose(1, 2).unsqueeze(-1)
     wide = out.to(torch.promote_types(out.dtype, torch.float32)) * share
     sums = torch.cat([wide, share.to(wide.dtype)], -1)
     dist.all_reduce(sums, group=group)
@@ -79,15 +81,15 @@ def merge_summed(out: torch.Tensor, lse: torch.Tensor, group: Group = None) -> t
 
 @torch.no_grad()
 def decode_attention(
-    q: torch.Tensor,
-    k_shard: torch.Tensor,
-    v_shard: torch.Tensor,
+    q: Tensor,
+    k_shard: Tensor,
+    v_shard: Tensor,
     *,
-    lengths: Sequence[int] | torch.Tensor | None = None,
+    lengths: Sequence[int] | Tensor | None = None,
     scale: float | None = None,
     merge: Merge = merge_scattered,
     group: Group = None,
-) -> torch.Tensor:
+) -> Tensor:
     """The attention of q over all ranks' keys and values, on every rank, (B, S, H, D) in q's dtype.
 
     q (B, S, H, D) is the same on every rank, in decoding S = 1. k_shard and v_shard (B, S_r, K, D) are this
@@ -108,12 +110,12 @@ def decode_attention(
 
 
 def attend_shard(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    lengths: Sequence[int] | torch.Tensor | None = None,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    lengths: Sequence[int] | Tensor | None = None,
     scale: float | None = None,
-) -> tuple[torch.Tensor, torch.Tensor]:
+) -> tuple[Tensor, Tensor]:
     """The output and LSE over this rank's keys alone, of each request its first `lengths`.
 
     Requests of different lengths are computed one by one, so that no padding is read. On a card a kernel for
@@ -135,7 +137,7 @@ def attend_shard(
     return torch.cat([out for out, _ in parts]), torch.cat([lse for _, lse in parts])
 
 
-def with_lse(out: torch.Tensor, lse: torch.Tensor) -> torch.Tensor:
+def with_lse(out: Tensor, lse: Tensor) -> Tensor:
     """A row a head, (B S H, D + LSE): its output and behind it the bytes of its LSE, to travel together.
 
     The LSE keeps its float32: in half precision it takes the place of two numbers (in float64 of one, as
@@ -150,7 +152,7 @@ def with_lse(out: torch.Tensor, lse: torch.Tensor) -> torch.Tensor:
     return torch.cat([rows, bits.view(len(rows), -1)], 1)
 
 
-def merged_rows(parts: torch.Tensor, dim: int) -> torch.Tensor:
+def merged_rows(parts: Tensor, dim: int) -> Tensor:
     """The rows (rows, dim) over all parts (p, rows, dim + LSE), each as `with_lse` makes them."""
     ranks, count, _ = parts.shape
     wide = torch.float64 if parts.dtype == torch.float64 else torch.float32
@@ -160,7 +162,7 @@ def merged_rows(parts: torch.Tensor, dim: int) -> torch.Tensor:
     return merge_lse(outs.unbind(), lses.unbind())[0].view(count, dim)
 
 
-def _counts(lengths: Sequence[int] | torch.Tensor | None, k: torch.Tensor) -> list[int]:
+def _counts(lengths: Sequence[int] | Tensor | None, k: Tensor) -> list[int]:
     """How many of the shard's keys each request has; raises ValueError where that cannot be."""
     batch, room = k.shape[:2]
     if lengths is None:

@@ -60,7 +60,7 @@ def generate_sharded(
     >>> ml.launch(write, ranks=2).values
     [['（Tensor P'], ['（Tensor P']]
     """
-    prompt_ids = [encode(prompt) for prompt in prompts]
+    prompt_ids = [encode(prompt).to(model.positions.device) for prompt in prompts]
     capacity = _capacity(model, prompt_ids, tokens)
     if not tokens:
         return [""] * len(prompts)
@@ -105,7 +105,7 @@ def prefill(
 
 @torch.no_grad()
 def decode_step(model: Decoder, ids: Tensor, caches: Sequence[ShardedCache]) -> Tensor:
-    """Logits (B, 1, vocabulary) after the newest tokens (B, 1), which are stored, one on one rank."""
+    """Logits (B, 1, vocabulary) after the newest tokens (B, 1), each stored on one rank."""
     at = torch.tensor(caches[0].lengths, device=ids.device)
     x = model.embedding(ids) + model.positions[at].unsqueeze(1)
     for block, cache in zip(map(as_block, model.blocks), caches, strict=True):
@@ -119,10 +119,10 @@ def decode_step(model: Decoder, ids: Tensor, caches: Sequence[ShardedCache]) -> 
 
 
 def fill(caches: Sequence[ShardedCache], request: int, kept: Kept, length: int) -> None:
-    """Brings a prompt's keys and values to the ranks that hold their positions: two all-to-alls a layer."""
+    """Brings a prompt's keys and values to their ranks: two all-to-alls a layer."""
     for cache, tensors in zip(caches, kept, strict=True):
-        k, v = (to_cache(x, length, block=cache.block, group=cache.group)[0] for x in tensors)
-        cache.fill(request, length, k, v)
+        own = [to_cache(x, length, block=cache.block, group=cache.group)[0] for x in tensors]
+        cache.fill(request, length, *own)
 
 
 def new_caches(

@@ -26,9 +26,9 @@ def latent_cache(
 
 @torch.no_grad()
 def decode_latent(
-    layer: LatentAttention, x: Tensor, cache: ShardedCache, *, merge: Merge = merge_scattered
+    layer: LatentAttention, x: Tensor, cache: ShardedCache, merge: Merge = merge_scattered
 ) -> Tensor:
-    """The layer's output (B, 1, hidden) for the newest tokens x (B, 1, hidden), the same on every rank.
+    """The layer's output (B, 1, hidden) for the newest tokens x, the same on every rank.
 
     Their entries are stored, each on one rank. A head's values are made of its mean latent
     before the merge: it is linear in them, and head_dim numbers a head travel, not d_c.
