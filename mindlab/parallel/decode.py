@@ -14,9 +14,10 @@ each rank sends, for one layer and token:
 `merge_scattered` sends least at every p and dtype, and is the one used unless another is given. It is an
 all-reduce by reduce-scatter and all-gather, with the LSE merge in the place of the sum. All parts of a row
 meet on one rank, are added up in float32 there, and all ranks get the same bits: each may then choose its
-next token by itself. The gathered form waits for one collective instead of two, and so is faster where
-messages are so small that only their number counts. The summed form waits longest, and needs no merge of its
-own: a library that only knows sums and maxima can do it.
+next token by itself. Fewest bytes is not least time: the gathered form waits for one collective instead of
+two, and wins where messages are so small that only their number counts, as with a few requests; from some
+tens of requests on its bytes cost more than the second wait (`ml.replay` says where). The summed form waits
+longest, and needs no merge of its own: a library that only knows sums and maxima can do it.
 
 With tensor parallel over heads on another axis of a mesh, q and the shards hold this rank's heads, and
 `group` is that of the axis of the cache.
