@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,15 +14,16 @@ from mindlab.models import train, training, weights
 from mindlab.models.decoder import Decoder, load_decoder
 from mindlab.models.digits import DigitsModel, load_digits
 from mindlab.models.moe import MoEDecoder, load_moe
+from mindlab.models.vae import VAE, load_photo, load_vae
 from mindlab.models.weights import FOLDER, load_weights, save_weights, shipped
 
-MODELS = {"digits": DigitsModel, "decoder": Decoder, "moe": MoEDecoder}
+MODELS = {"digits": DigitsModel, "decoder": Decoder, "moe": MoEDecoder, "vae": VAE, "vae_plain": VAE}
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_few_steps_learn(name: str) -> None:
     """Would catch a script whose gradients do not reach the model, or data that has nothing to learn."""
-    if name == "digits":
+    if name.startswith(("digits", "vae")):
         pytest.importorskip("sklearn")
     _, losses = train.TRAINERS[name](steps=12)
     assert sum(losses[-3:]) < 0.97 * sum(losses[:3]), losses
@@ -81,9 +83,12 @@ def test_fit_leaves_the_average() -> None:
 def test_what_ships_is_small_and_fits() -> None:
     """Would catch weights of another model, or ones that make the package large."""
     sizes = {path.stem: path.stat().st_size for path in FOLDER.glob("*.safetensors")}
-    assert set(sizes) == set(MODELS)
-    assert sum(sizes.values()) < 2_000_000, sizes
-    for load in (load_digits, load_decoder, load_moe):
+    assert set(sizes) == {*MODELS, "photo"}
+    pictures = sum(sizes[name] for name in ("vae", "vae_plain", "photo"))
+    assert pictures < 1_000_000, sizes
+    assert sum(sizes.values()) - pictures < 2_000_000, sizes
+    assert load_photo().shape == (1, 3, 208, 320)
+    for load in (load_digits, load_decoder, load_moe, load_vae, partial(load_vae, norm=False)):
         model = load()
         assert not model.training
         for tensor in model.parameters():

@@ -1,4 +1,4 @@
-"""`python -m mindlab.models.train digits|decoder|moe`: makes the weights of a small model anew, in minutes.
+"""`python -m mindlab.models.train decoder`, or another model: makes its weights anew, in minutes.
 
 Writes to the working folder unless `--out` says where; what ships lies in mindlab/models/data.
 """
@@ -13,12 +13,15 @@ from torch import nn
 
 from mindlab.models.train_digits import train_digits
 from mindlab.models.train_text import train_decoder, train_moe
+from mindlab.models.train_vae import train_plain_vae, train_vae
 from mindlab.models.weights import save_weights
 
 TRAINERS: dict[str, Callable[..., tuple[nn.Module, list[float]]]] = {
     "digits": train_digits,
     "decoder": train_decoder,
     "moe": train_moe,
+    "vae": train_vae,
+    "vae_plain": train_plain_vae,
 }
 
 

@@ -21,6 +21,8 @@
     relayout    from the shards of a prefill to those of a cache
     generation  a decoder that writes text from a sharded cache
     latent      the same for multi-latent attention
+    tiles       a picture decoded tile by tile, exactly (receptive, reach: how far its layers look)
+    blending    tiles that overlap and are blended: cheaper, not exact
 
 Each function is ordinary code on torch.distributed: it runs in `ml.launch` and under torchrun alike.
 Tensors of attention are (batch, sequence, heads, head_dim).

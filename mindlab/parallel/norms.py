@@ -69,6 +69,14 @@ def sharded_rms_norm(x_shard: Tensor, weight: Tensor | None, eps: float, group: 
     return _scale(out, weight, None).to(x_shard.dtype)
 
 
+def shared_moments(x: Tensor, group: Group = None) -> tuple[Tensor, Tensor, Tensor]:
+    """Centre, mean off that centre, and variance over the last dim of all ranks' x (…, own length) together.
+
+    One all_gather of one number and three for each leading place. float32 or float64; an empty x has no say.
+    """
+    return _merge(*_gather_moments(x, group))
+
+
 def _gather_moments(x: Tensor, group: Group) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Count, centre, mean off the centre and M2 of every rank's slice, in one collective.
 

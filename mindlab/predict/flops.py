@@ -22,6 +22,7 @@ from mindlab.predict.layouts import pairs_up_to, positions
 from mindlab.predict.quantity import Quantity, exact
 from mindlab.predict.sent import counted
 from mindlab.predict.shapes import check_whole
+from mindlab.predict.tiles import recomputed as recomputed
 
 
 def linear(tokens: int, inputs: int, outputs: int) -> Quantity:

@@ -54,3 +54,6 @@ DEEPSEEK_V2 = (
     "DeepSeek-AI, DeepSeek-V2: A Strong, Economical, and Efficient Mixture-of-Experts Language Model (2024), "
     "section 2.1"
 )
+CHAN_MOMENTS = (
+    "Chan, Golub & LeVeque, Updating formulae and a pairwise algorithm for computing sample variances (1979)"
+)

@@ -83,6 +83,7 @@ from mindlab.predict.strategies import (
     ulysses_attention,
     ulysses_attention_received,
 )
+from mindlab.predict.tiles import halo_exchange, halo_exchange_received, norm_statistics
 
 __all__ = [
     "ring_reduce_scatter",
@@ -130,4 +131,7 @@ __all__ = [
     "decode_attention_gathered",
     "decode_attention_summed",
     "decode_layout",
+    "halo_exchange",
+    "halo_exchange_received",
+    "norm_statistics",
 ]
