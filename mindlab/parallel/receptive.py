@@ -83,12 +83,48 @@ def _axis(layers: _Layers, axis: int, dims: int) -> tuple[int, int, Fraction, in
     return max(0, first - low), max(0, high - (first + pixels - 1)), total, align, keeps
 
 
+def looking_around(module: nn.Module) -> list[tuple[nn.Module, Halo]]:
+    """The smallest parts of a network that keep the size and need a halo, each with its own: convolutions,
+    mostly; one with the padding before it, where that is a function of its own.
+
+    >>> convolution = nn.Conv2d(4, 8, 3, padding=1)
+    >>> [part is convolution for part, _ in looking_around(nn.Sequential(convolution, nn.SiLU()))]
+    [True]
+    """
+    children = list(module.children())
+    fields = [receptive_field(child) for child in children]
+    if not children or not all(field.keeps_size for field in fields) or _looks_itself(module):
+        return [(module, receptive_field(module))]
+    pairs = zip(children, fields, strict=True)
+    return [pair for child, field in pairs if any(map(any, field.sides)) for pair in looking_around(child)]
+
+
+def _looks_itself(module: nn.Module) -> bool:
+    """Whether a function in the module's own forward pass, not in its parts', reads beyond a tile."""
+    layers, dims = _Layers(module, _Shallow()), _dims(module)
+    for node in layers.nodes:
+        if node.op != "call_module":
+            for axis in range(dims):
+                layer = layers.layer(node, axis, dims)
+                low, high = layer.reads(int(1000 * layer.factor), int(1064 * layer.factor) - 1)
+                if low < 1000 or high > 1063:
+                    return True
+    return False
+
+
+class _Shallow(fx.Tracer):
+    """Reads a module's own forward pass and not that of its parts."""
+
+    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
+        return True
+
+
 class _Layers:
     """The operations of a module's forward pass, in order, from its one input to its one output."""
 
-    def __init__(self, module: nn.Module) -> None:
-        tracer = fx.Tracer()
-        if tracer.is_leaf_module(module, ""):
+    def __init__(self, module: nn.Module, tracer: fx.Tracer | None = None) -> None:
+        tracer = tracer or fx.Tracer()
+        if fx.Tracer().is_leaf_module(module, ""):
             module = nn.Sequential(module)
         try:
             graph = tracer.trace(module)

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from mindlab.parallel.linear import Group, place
 from mindlab.parallel.norms import shared_moments
-from mindlab.parallel.receptive import Halo, receptive_field
+from mindlab.parallel.receptive import Halo, looking_around, receptive_field
 from mindlab.predict.tilings import Box, Sides, Tiling, sides_of, tiling
 
 __all__ = ["Halo", "agreed_tiling", "decode_tiled", "exchange_halo", "join_tiles", "receptive_field",
@@ -190,11 +190,14 @@ _NONE: Any = object()
 @contextmanager
 def _replaced(module: nn.Module, forward: Callable[..., Tensor]) -> Iterator[None]:
     """Inside, calling the module calls `forward`."""
+    before = vars(module).get("forward")  # another library may have put its own there
     module.forward = forward
     try:
         yield
     finally:
         del module.forward
+        if before is not None:
+            module.forward = before
 
 
 @contextmanager
@@ -215,21 +218,15 @@ def _by_layers(decoder: nn.Module, latent: Tensor, cut: Tiling, group: Group, sh
     """The decoder on the tile alone, its layers that look around fetching a halo each."""
     everything = tuple(map(range, latent.shape[2:]))
     with ExitStack() as stack, _shared_norms(decoder, everything, latent, group if shared else _NONE):
-        for unit, field in looking_around(decoder):
+        for unit, field in dict(looking_around(decoder)).items():
+            if field.norms and shared:
+                raise ValueError(
+                    f"{type(unit).__name__} looks around and has norms inside: its halo's pixels would be "
+                    'counted twice; use exchange="latent"'
+                )
             run = partial(_one_layer, unit.forward, field, latent.shape, cut, group)
             stack.enter_context(_replaced(unit, run))
         return cast(Tensor, decoder(latent))
-
-
-def looking_around(decoder: nn.Module) -> list[tuple[nn.Module, Halo]]:
-    """The smallest parts of a decoder that keep the size and need a halo, with it: mostly convolutions."""
-    children = list(decoder.children())
-    fields = [receptive_field(child) for child in children]
-    if not children or not all(field.keeps_size for field in fields):
-        return [(decoder, receptive_field(decoder))]
-    found = [pair for child, field in zip(children, fields, strict=True)
-             if any(map(any, field.sides)) for pair in looking_around(child)]  # fmt: skip
-    return found
 
 
 def _one_layer(
