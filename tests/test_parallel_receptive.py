@@ -8,13 +8,16 @@ from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+import mindlab as ml
 from mindlab.models.vae import VAE
 from mindlab.models.video import CausalConv3d, video_decoder
 from mindlab.parallel import receptive
 from mindlab.parallel.receptive import receptive_field
+from mindlab.parallel.tiles import decode_tiled, join_tiles, split_tiles
 
 
 class Sum(nn.Module):
@@ -130,6 +133,7 @@ class Turned(nn.Module):
         (nn.Sequential(nn.Conv2d(4, 4, 3), nn.BatchNorm2d(4)), r"'1' \(BatchNorm2d\)"),
         (nn.Sequential(nn.Sequential(nn.Flatten())), r"'0.0' \(Flatten\)"),
         (nn.Upsample(scale_factor=1.5), "Upsample"),
+        (nn.Conv2d(1, 1, 3, padding=1, padding_mode="circular"), r"'0' \(Conv2d\)"),
         (Turned(), "Turned cannot be read layer by layer"),
         (nn.Bilinear(1, 1, 1), "no layer|inputs"),
     ],
@@ -138,6 +142,24 @@ def test_what_is_not_known_is_refused(module: nn.Module, words: str) -> None:
     """Would catch an unknown layer taken for one that looks nowhere."""
     with pytest.raises(ValueError, match=words):
         receptive_field(module)
+
+
+def test_a_halo_of_ones_own() -> None:
+    """Would catch a decoder that cannot be read refused though its halo is given; halos in bfloat16."""
+    torch.manual_seed(1)
+    decoder = nn.Sequential(conv := nn.Conv2d(1, 1, 3, padding=1), Turned()).bfloat16()
+    x, halo = torch.rand(1, 1, 7, 4).bfloat16(), receptive_field(conv)
+    nn.init.constant_(conv.weight, 0.5)  # above 0 everywhere, so that every tile decides alike
+    nn.init.constant_(conv.bias, 0.5)
+
+    def call() -> Tensor:
+        return decode_tiled(decoder, split_tiles(x, (3, 1))[dist.get_rank()], halo=halo)
+
+    out = join_tiles(ml.launch(call, ranks=3).values, (3, 1))
+    # the same nine products, whose sum may be rounded to 8 bits in another order
+    torch.testing.assert_close(out, decoder(x).detach(), atol=0, rtol=2**-7)
+    with pytest.raises(ValueError, match="or decode_tiled a Halo of your own"):
+        receptive_field(decoder)
 
 
 def test_padding_that_loses_pixels_is_seen() -> None:

@@ -259,6 +259,7 @@ def test_refusals() -> None:
         "tiles": (lambda: decode_tiled(conv, tile, tiles=tiling((9, 4), (3, 1))), "the tiling says"),
         "pixels": (lambda: decode_tiled(nn.Conv2d(1, 1, 3), tile), "no whole multiple"),
         "exchange": (lambda: decode_tiled(conv, tile, exchange="both"), "exchange='both' is unknown"),
+        "both": (lambda: decode_tiled(conv, tile, halo=1, exchange="layer"), "leave halo out"),
         "halo": (lambda: decode_tiled(conv, tile, halo=-1), "halo=-1"),
         "pair": (lambda: decode_tiled(conv, tile, halo=[(1, 1)]), "give a pair for each"),
         "stride": (

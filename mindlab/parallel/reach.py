@@ -55,6 +55,8 @@ def layer_of(module: nn.Module, axis: int, dims: int) -> Layer | None:
         return SAME
     if isinstance(module, nn.modules.batchnorm._BatchNorm):
         return None if module.training else SAME  # in training its statistics are of all pixels
+    if getattr(module, "padding_mode", "") == "circular":
+        return None  # it reads the other end of the picture
     if isinstance(module, TRANSPOSED):
         return _transposed(module, axis)
     if isinstance(module, CONVS):
@@ -77,7 +79,7 @@ def layer_of_function(node: fx.Node, axis: int, dims: int) -> Layer | None:
     """What a function in a forward pass does along a dim; None for one that is not known."""
     if node.op == "call_method":
         return SAME if node.target in _METHODS else None
-    if node.target is F.pad:
+    if node.target is F.pad and "circular" not in (*node.args, *node.kwargs.values()):
         sides: Sequence[int] = node.args[1] if len(node.args) > 1 else node.kwargs["pad"]  # type: ignore
         at = 2 * (dims - 1 - axis)  # F.pad names the last dim first
         before, after = (sides[at], sides[at + 1]) if at < len(sides) else (0, 0)

@@ -131,7 +131,7 @@ class _Layers:
         except Exception as problem:
             raise ValueError(
                 f"{type(module).__name__} cannot be read layer by layer: its forward pass decides by data "
-                f"({problem}); give stacks of convolutions, or the halo yourself"
+                f"({problem}); give stacks of convolutions, or decode_tiled a Halo of your own"
             ) from problem
         self.modules = dict(module.named_modules())
         inputs = [node for node in graph.nodes if node.op == "placeholder"]

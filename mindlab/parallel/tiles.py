@@ -47,18 +47,19 @@ def decode_tiled(
     """This rank's tile of the picture from its tile of the latent: that of the whole, decoded on one card.
 
     `halo` is in latent pixels, on each side or (before, after) a dim; None: `receptive_field`. A smaller one
-    leaves seams. `grid` says how many tiles stand along each dim, ranks row by row; None: one below the
-    other. `tiles` has all their sizes; None: the ranks tell each other first, 8 bytes a dim to each. With
-    `shared_statistics=False` a GroupNorm sees its own tile and halo alone. Raises ValueError for tiles that
-    do not fit, and for a decoder that is not known or whose picture is no whole multiple of its latent.
+    leaves seams; a Halo is taken as it is, also where the decoder's layers cannot be read. `grid` says how
+    many tiles stand along each dim, ranks row by row; None: one below the other. `tiles` has all their sizes;
+    None: the ranks tell each other first, 8 bytes a dim to each. With `shared_statistics=False` a GroupNorm
+    sees its own tile and halo alone. Raises ValueError for tiles that do not fit, and for a decoder that is
+    not known or whose picture is no whole multiple of its latent.
     """
     rank, _ = place(group)
-    field = receptive_field(vae_decoder)
+    field = halo if isinstance(halo, Halo) else receptive_field(vae_decoder)
     cut = agreed_tiling(latent, group, tiles=tiles, grid=grid)
-    _check(field, cut, exchange)
+    _check(field, cut, exchange, halo)
     if exchange == "layer":
         return _by_layers(vae_decoder, latent, cut, group, shared_statistics)
-    given = field.sides if halo is None else halo.sides if isinstance(halo, Halo) else halo
+    given = field.sides if halo is None or isinstance(halo, Halo) else halo
     sides = sides_of(given, len(cut.size))
     wide = exchange_halo(latent, sides, cut, group, align=field.align)
     own = _inside(cut.tile(rank), cut.wide(rank, sides, field.align))
@@ -258,9 +259,11 @@ def _grown(own: Sequence[range], x: Tensor, wide: Tensor) -> list[slice]:
     return found
 
 
-def _check(field: Halo, cut: Tiling, exchange: str) -> None:
+def _check(field: Halo, cut: Tiling, exchange: str, halo: object) -> None:
     if exchange not in ("latent", "layer"):
         raise ValueError(f"exchange={exchange!r} is unknown: choose latent or layer")
+    if exchange == "layer" and halo is not None:
+        raise ValueError(f"halo={halo!r} with exchange='layer': each layer has its own, leave halo out")
     if not field.keeps_size:
         raise ValueError("the decoder's output is no whole multiple of its input: pad its layers to keep it")
     if len(field.before) != len(cut.size):
