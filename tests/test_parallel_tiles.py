@@ -14,8 +14,7 @@ from torch import Tensor, nn
 import mindlab as ml
 from mindlab.models.vae import load_photo, load_vae
 from mindlab.models.video import video_decoder
-from mindlab.parallel import blending, tiles
-from mindlab.parallel.blending import decode_blended
+from mindlab.parallel import tiles
 from mindlab.parallel.receptive import looking_around
 from mindlab.parallel.tiles import (
     agreed_tiling,
@@ -187,26 +186,6 @@ def test_layers_that_stride() -> None:
     assert found["right"] <= 2e-5, found
 
 
-@pytest.mark.parametrize("grid", [(3, 1), (2, 2)], ids=str)
-def test_blending_is_smooth_and_not_exact(grid: Any) -> None:
-    """Would catch weights that do not add up to 1: a picture of one colour must stay so, corners too."""
-    decoder, latent = latents(norm=True)
-    plain = nn.Upsample(scale_factor=4)
-    flat = torch.full((1, 2, 22, 17), 0.7)
-
-    def call() -> tuple[Tensor, Tensor]:
-        mine, one = (split_tiles(x, grid)[dist.get_rank()] for x in (latent, flat))
-        return decode_blended(decoder, mine, grid=grid, overlap=3), decode_blended(plain, one, grid=grid)
-
-    run = ml.launch(call, ranks=torch.Size(grid).numel())
-    for _, one in run.values:
-        assert float((one - 0.7).abs().max()) < 1e-6  # one division
-    whole = decoder(latent).detach()
-    off = float((join_tiles([v[0] for v in run.values], grid) - whole).abs().mean())
-    cut = errors(decoder, latent, grid, none={"halo": 0, "shared_statistics": False})
-    assert 1e-4 < off < 0.2 * cut["none"], (off, cut)
-
-
 class Stretched(nn.Module):
     """Linear up-sampling as a function, which looks at one pixel around, between convolutions."""
 
@@ -288,8 +267,7 @@ def test_refusals() -> None:
         join_tiles([tile, tile, tile], (2, 1))
 
 
-@pytest.mark.parametrize("module", [tiles, blending], ids=lambda module: module.__name__)
-def test_examples(module: Any) -> None:
+def test_examples() -> None:
     """Would catch an example in a docstring that was right once."""
-    found = doctest.testmod(module)
+    found = doctest.testmod(tiles)
     assert found.failed == 0 and found.attempted

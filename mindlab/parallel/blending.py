@@ -32,7 +32,8 @@ def decode_blended(
 ) -> Tensor:
     """This rank's tile of the picture, from tiles decoded with `overlap` latent pixels more on each side.
 
-    Sends the latent's halo, then the parts of the picture that lie in others' tiles. Near what
+    Sends the latent's halo (`volume.halo_exchange`), then the parts of the picture that lie in others' tiles:
+    scale² times what `volume.halo_exchange_received` says of the picture's channels. Near what
     `decode_tiled` gives, and never equal. Tiles, grid and errors as there.
     """
     rank, _ = place(group)
