@@ -61,3 +61,12 @@ def test_more_joins_than_pairs_are_refused() -> None:
 def test_examples() -> None:
     """Would catch an example in a docstring that is no longer true."""
     assert doctest.testmod(tokens, extraglobs={"torch": torch}).failed == 0
+
+
+def test_numbers_that_are_no_tokens() -> None:
+    """Would catch -1 read as the last token, and a negative count of joins taken for none."""
+    for bad in (-1, 768):
+        with pytest.raises(ValueError, match=f"tokens from {bad} to {bad}: they lie between 0 and 767"):
+            tokens.decode(torch.tensor([bad]))
+    with pytest.raises(ValueError, match="count=-3"):
+        tokens.learn("text", -3)

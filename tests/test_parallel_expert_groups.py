@@ -119,3 +119,15 @@ def test_rows_that_carry_their_sender(ranks: int) -> None:
     for rank, rows in enumerate(ml.launch(ragged, ranks=ranks).values):
         right = [[source, rank, n] for source in range(ranks) for n in range((source + 2 * rank) % 5)]
         assert rows == right
+
+
+def test_groups_that_are_no_mesh() -> None:
+    """Would catch the tensor group given for both axes, or the expert axis forgotten: wrong values."""
+
+    def same(both: bool) -> None:
+        group = [dist.new_group([0, 1]), dist.new_group([2, 3])][dist.get_rank() // 2]
+        ExpertParallelMoE.from_full(layer(), group if both else None, tensor_group=group)
+
+    for both in (True, False):
+        with pytest.raises(ml.MindlabError, match=r"share ranks \[0, 1\]"):
+            ml.launch(same, both, ranks=4)

@@ -209,3 +209,14 @@ def test_examples() -> None:
     """Would catch an example in a docstring that was right once."""
     found = doctest.testmod(replicas, extraglobs={**vars(replicas), "ml": ml})
     assert found.failed == 0 and found.attempted
+
+
+def test_exact_percentiles_and_requests_once() -> None:
+    """Would catch a percentile rounded up by floats, a request counted by each rank of its replica."""
+    served = [Served(i, 0, 1, 0.0, 0.0, float(i + 1), False) for i in range(100)]
+    assert [latency(served, percent) for percent in range(1, 101)] == list(range(1, 101))
+    assert throughput([Served(0, 0, 6, 1.0, 3.0, 4.0, False)]) == 2.0
+    with pytest.raises(ValueError, match="request 0 is here more than once"):
+        throughput([served[0], served[0]])
+    with pytest.raises(ValueError, match="took no time"):
+        throughput([Served(0, 0, 6, 1.0, 1.0, 1.0, False)])

@@ -98,3 +98,16 @@ def test_refusals() -> None:
 def test_examples() -> None:
     """Would catch an example in a docstring that was right once."""
     assert doctest.testmod(stages).failed == 0
+
+
+def test_positions_go_on_and_the_model_stays_trainable() -> None:
+    """Would catch positions that start anew behind a cache, and gradients switched off in the full model."""
+    made = model(3)
+    made.positions.mul_(50)
+    ids, cache = prompts(4)[3].repeat(1, 1), Cache()
+    stage = decoder_stages(made, 1)[0]
+    stage(ids[:, :5], cache)
+    assert float((stage(ids[:, 5:], cache) - made(ids)[:, 5:]).abs().max()) <= 1e-4
+    made.requires_grad_(True)
+    decoder_stages(made, 3)
+    assert all(part.requires_grad for part in made.parameters())

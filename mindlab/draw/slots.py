@@ -169,7 +169,9 @@ def _alt(
     long = units.duration(whole) if factor != 1 or unit == "s" else f"{whole:g} {unit}"
     parts = [title or f"Boxes of {len(rows)} stages", f"whole time {long}"]
     for stage, rank in rows:
-        own = sorted((slot for slot in slots if slot.stage == stage), key=lambda slot: slot.start)
+        own = sorted(
+            (slot for slot in slots if (slot.stage, slot.rank) == (stage, rank)), key=lambda slot: slot.start
+        )
         shown = ", ".join(f"{_number(slot)} at {(slot.start - begin) * factor:.3g}" for slot in own[:12])
         more = f", and {len(own) - 12} more" if len(own) > 12 else ""
         parts.append(f"rank {rank}: {shown}{more}")

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from mindlab.models.weights import FOLDER
+from mindlab.predict.shapes import check_whole
 
 Pair = tuple[int, int]
 
@@ -72,6 +73,10 @@ def decode(tokens: Tensor) -> str:
     ('每张卡 holds a shard', 'a\ufffd')
     """
     parts = spellings()
+    if tokens.numel() and not 0 <= int(tokens.min()) <= int(tokens.max()) < len(parts):
+        raise ValueError(
+            f"tokens from {int(tokens.min())} to {int(tokens.max())}: they lie between 0 and {len(parts) - 1}"
+        )
     return b"".join(parts[token] for token in tokens.tolist()).decode(errors="replace")
 
 
@@ -120,6 +125,7 @@ def learn(text: str, count: int) -> dict[Pair, int]:
     >>> learn("aaab aaab", 2)
     {(97, 97): 256, (97, 98): 257}
     """
+    check_whole(0, count=count)
     words = Counter(tuple(word.encode()) for word in WORDS.findall(text))
     known: dict[Pair, int] = {}
     for token in range(BYTES, BYTES + count):

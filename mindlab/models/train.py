@@ -38,6 +38,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     out = given.out or Path(f"{given.model}.safetensors")
     if not out.parent.is_dir():
         reader.error(f"--out {out}: there is no folder {out.parent}")
+    if out.is_dir():
+        reader.error(f"--out {out} is a folder: name a file, such as {out / given.model}.safetensors")
+    if given.steps is not None and given.steps < 1:
+        reader.error(f"--steps {given.steps}: give 1 or more")
     steps = {} if given.steps is None else {"steps": given.steps}
     model, losses = TRAINERS[given.model](seed=given.seed, **steps)
     save_weights(model, out)

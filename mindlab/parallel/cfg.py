@@ -68,6 +68,8 @@ def cfg_fused(model: Model, x: Tensor, t: Tensor, cond: Tensor, uncond: Tensor, 
     """
     _refuse(cond, uncond, scale)
     _refuse_batch(x, cond, uncond)
+    if t.ndim and len(t) != len(x):
+        raise ValueError(f"t {tuple(t.shape)} does not fit x {tuple(x.shape)}: give one value, or {len(x)}")
     times = torch.cat([t, t]) if t.ndim else t
     both = model(torch.cat([x, x]), times, torch.cat([uncond, cond]))
     if len(both) != 2 * len(x):
@@ -101,7 +103,10 @@ def branch(group: Group = None) -> int:
 
 
 def from_partner(mine: Tensor, group: Group = None) -> Tensor:
-    """What this rank's partner in the other half has for `mine`: a message each way, an all-gather of two."""
+    """What this rank's partner in the other half has for `mine`: a message each way, an all-gather of two.
+
+    Both must be of one shape and dtype, which is not checked.
+    """
     rank, ranks = place(group)
     world = group or dist.group.WORLD
     assert world is not None, "torch.distributed is not initialised"

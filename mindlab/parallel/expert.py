@@ -60,6 +60,7 @@ class ExpertParallelMoE(nn.Module):
     ) -> None:
         super().__init__()
         self.rank, self.ranks = place(group)
+        _refuse_groups(group, tensor_group)
         self.group, self.hidden, self.top_k = group, full.hidden, full.top_k
         self.capacity_factor, self.once_per_rank = capacity_factor, once_per_rank
         self.held = holders(len(full.experts), self.ranks, copies)
@@ -85,7 +86,9 @@ class ExpertParallelMoE(nn.Module):
         capacity_factor: an expert takes at most ceil(factor · k · T / E) of a rank's T tokens, first choices
         first; without it none is dropped. once_per_rank: a token goes once to a rank however many of its
         experts live there, and their weighted sum comes back once. tensor_group: cuts every expert over that
-        group too. Raises ValueError for copies or a factor that cannot be.
+        group too. Raises ValueError for copies or a factor that cannot be, and for groups that share more
+        ranks than this one. Weights and options must be alike on all ranks, which is not checked: see
+        `sameness.same_on_every_rank` for the weights.
 
         >>> moe, x = MoE(8, 16, experts=6, top_k=2), torch.randn(7, 8)
         >>> def experts():
@@ -231,6 +234,18 @@ def _part(expert: nn.Module, tensor_group: Group) -> nn.Module:
     if tensor_group is not None:
         return parallel_mlp(expert, tensor_group)
     return copy.deepcopy(expert).requires_grad_(False)
+
+
+def _refuse_groups(group: Group, tensor_group: Group) -> None:
+    """Raises ValueError where the two groups are not two axes of a mesh."""
+    if tensor_group is None:
+        return
+    shared = set(dist.get_process_group_ranks(group)) & set(dist.get_process_group_ranks(tensor_group))
+    if shared != {dist.get_rank()}:
+        raise ValueError(
+            f"group and tensor_group share ranks {sorted(shared)}: they may share this rank alone; give as "
+            "group the ranks that have the same part of the experts, such as [0, 2] beside [0, 1]"
+        )
 
 
 def _tokens(x: torch.Tensor, hidden: int) -> torch.Tensor:

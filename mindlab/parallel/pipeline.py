@@ -22,6 +22,7 @@ from torch import Tensor
 
 from mindlab.parallel import hops
 from mindlab.parallel.linear import Group, place
+from mindlab.predict.shapes import check_whole
 from mindlab.ranks.backends import device
 from mindlab.trace import recorder
 from mindlab.trace.slots import Slot, idle_share, span
@@ -40,7 +41,9 @@ def run_pipeline(
 
     `stages` has one for each rank; a rank uses its own, the others may be None. Only the first rank reads the
     `microbatches`, the others need their number. Shapes and dtypes are free, and travel in a header of 64
-    bytes. Raises ValueError for another number of stages than ranks, and without micro-batches.
+    bytes. A stage gives a new tensor each time: results are kept and sent as they are, so a buffer that is
+    used again changes earlier ones. Raises ValueError for another number of stages
+    than ranks, and without micro-batches.
 
     >>> def two_stages():
     ...     return run_pipeline([lambda x: x + 1, lambda x: x * 10], [torch.ones(1), torch.zeros(2)])
@@ -84,7 +87,7 @@ def decode(
     activations that are queued the other way.
     """
     line = _Line(stages, group)
-    _refuse_none("prompts", prompts)
+    _refuse_prompts(prompts, tokens)
     requests = [_Request(ids, cache and cache()) for ids in prompts]
     for step in range(tokens):
         for index, request in enumerate(requests):
@@ -123,6 +126,8 @@ class _Line:
         """The stage's result; from when to when becomes a slot."""
         start = self._moment()
         out = self.stage(*inputs)
+        if not isinstance(out, Tensor):
+            raise ValueError(f"stage {self.rank} gave a {type(out).__name__}: it must give one tensor")
         self.slots.append(Slot(dist.get_rank(), self.rank, microbatch, start, self._moment(), step))
         return out
 
@@ -167,6 +172,17 @@ def _given(batch: Tensor | None, index: int) -> Tensor:
     if batch is None:
         raise ValueError(f"microbatches[{index}] is None on the first rank, which reads them: give a tensor")
     return batch
+
+
+def _refuse_prompts(prompts: Sequence[Tensor], tokens: int) -> None:
+    """Raises ValueError for what cannot be continued."""
+    check_whole(0, tokens=tokens)
+    if isinstance(prompts, Tensor):
+        raise ValueError(f"prompts is a tensor {tuple(prompts.shape)}: give a list of ids (B, S)")
+    _refuse_none("prompts", prompts)
+    for index, ids in enumerate(prompts):
+        if ids.ndim != 2 or not ids.shape[1]:
+            raise ValueError(f"prompts[{index}] is {tuple(ids.shape)}: give ids (B, S), S from 1 on")
 
 
 def _refuse_none(name: str, given: Sequence[Tensor | None]) -> None:

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import torch.distributed as dist
@@ -64,7 +66,10 @@ class Served(NamedTuple):
 
 
 Policy = Callable[[Request, Sequence[Load]], int]
-"""policy(request, loads) -> the replica it goes to, by the loads of all replicas."""
+"""policy(request, loads) -> the replica it goes to, by the loads of all replicas.
+
+It must answer alike on every rank.
+"""
 
 
 def round_robin(request: Request, loads: Sequence[Load]) -> int:
@@ -171,6 +176,8 @@ def throughput(served: Sequence[Served]) -> float:
     """
     _refuse_none(served)
     seconds = max(one.end for one in served) - min(one.arrival for one in served)
+    if seconds <= 0:
+        raise ValueError("the requests took no time: give ones that were served")
     return sum(one.tokens for one in served) / seconds
 
 
@@ -185,7 +192,7 @@ def latency(served: Sequence[Served], percent: float) -> float:
     if not 0 < percent <= 100:
         raise ValueError(f"percent={percent!r}: give a number above 0, up to 100")
     ordered = sorted(one.latency for one in served)
-    return ordered[math.ceil(percent / 100 * len(ordered)) - 1]
+    return ordered[math.ceil(Fraction(str(percent)) * len(ordered) / 100) - 1]
 
 
 def _one(
@@ -214,7 +221,7 @@ def _refuse(requests: Sequence[Request], replicas: int, tokens_per_second: float
     if tokens_per_second is not None and not 0 < tokens_per_second < math.inf:
         raise ValueError(f"tokens_per_second={tokens_per_second!r}: give a number above 0, or None")
     for index, request in enumerate(requests):
-        if request.tokens < 0 or not 0 <= request.arrival < math.inf:
+        if not 0 <= request.tokens < math.inf or not 0 <= request.arrival < math.inf:
             raise ValueError(
                 f"request {index} has tokens={request.tokens!r}, arrival={request.arrival!r}: "
                 "give both from 0 on"
@@ -224,3 +231,8 @@ def _refuse(requests: Sequence[Request], replicas: int, tokens_per_second: float
 def _refuse_none(served: Sequence[Served]) -> None:
     if not served:
         raise ValueError("nothing was served: give the lists of all replicas, joined")
+    twice = [index for index, count in Counter(one.request for one in served).items() if count > 1]
+    if twice:
+        raise ValueError(
+            f"request {twice[0]} is here more than once: give the list of one rank of each replica of one run"
+        )

@@ -155,7 +155,8 @@ def expert_dispatch_expected(
     """
     check_whole(0, tokens=tokens)
     check_whole(1, hidden=hidden, itemsize=itemsize, ranks=ranks)
-    reached = _destinations(experts, ranks, top_k) if once_per_rank else Fraction(top_k)
+    spread = _destinations(experts, ranks, top_k)  # refuses what cannot be
+    reached = spread if once_per_rank else Fraction(top_k)
     value = reached * (ranks - 1) / ranks * tokens * hidden * itemsize
     copied = rf"p\left(1-{_MISSED}\right)" if once_per_rank else "k"
     formula = rf"\frac{{p-1}}{{p}}\,{copied}\,T\,h\,e"

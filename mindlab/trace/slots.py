@@ -35,14 +35,17 @@ def span(slots: Sequence[Slot]) -> float:
 def idle_share(slots: Sequence[Slot]) -> float:
     """The share of all stages' time, from the first start to the last end, in which they did not compute.
 
-    Of every stage's slots: a stage that is missing here is not counted as idle. Compare
-    `ml.seconds.pipeline_idle`. Raises ValueError without slots, or if they take no time.
+    Pipelines side by side may be pooled: a stage counts once on each rank. A stage that is missing here is
+    not counted as idle. Compare `ml.seconds.pipeline_idle`. Raises ValueError without slots, or if they take
+    no time.
 
     >>> idle_share([Slot(0, 0, 0, 0.0, 1.0), Slot(1, 1, 0, 1.0, 2.0)])
+    0.5
+    >>> idle_share([Slot(2 * n + s, s, n, float(s), s + 1.0) for n in range(2) for s in range(2)])
     0.5
     """
     whole = span(slots)
     if whole <= 0:
         raise ValueError("the slots take no time: give ones that were recorded")
     busy = sum(slot.end - slot.start for slot in slots)
-    return 1 - busy / (whole * len({slot.stage for slot in slots}))
+    return 1 - busy / (whole * len({(slot.stage, slot.rank) for slot in slots}))
