@@ -33,6 +33,7 @@ CASES = {
     "pipeline": lambda run, **k: draw.pipeline(schedule([1] * run.ranks, 3), **k),
     "shards": lambda run, **k: draw.shards([[f"x{r}"] for r in range(run.ranks)], **k),
     "moves": draw.moves,
+    "mesh": lambda run, **k: draw.mesh({"ring": run.ranks // 2, "ulysses": 2}, **k),
     "traffic": draw.traffic,
     "timeline": draw.timeline,
     "curve": lambda run, **k: draw.curve(POINTS, (1e-4, 1e-9), **k),

@@ -12,6 +12,7 @@
     ml.draw.images(rows)            rows of small pictures that a model made
     ml.draw.moves(run)              who sends to whom, round by round
     ml.draw.ring(run)               whose block each rank holds, step by step
+    ml.draw.mesh(axes)              ranks on a mesh, and who talks to whom on which axis
     ml.draw.traffic(run)            bytes from rank to rank: counted beside on the wire
     ml.draw.timeline(run)           who was in which call, when; or when, on another machine (ml.replay)
     ml.draw.pipeline(slots)         which stage worked on what, when, and when it idled
@@ -54,6 +55,7 @@ _HOMES = {
     "stages": "mindlab.draw.handover",
     "route": "mindlab.draw.routed",
     "pipeline": "mindlab.draw.slots",
+    "mesh": "mindlab.draw.mesh_places",
     "play": "mindlab.draw.player",
     "explore": "mindlab.draw.explorer",
     "Piece": "mindlab.draw.pieces",
@@ -75,6 +77,7 @@ if TYPE_CHECKING:
     from mindlab.draw.loglog import curve as curve
     from mindlab.draw.machine import topology as topology
     from mindlab.draw.matrix import traffic as traffic
+    from mindlab.draw.mesh_places import mesh as mesh
     from mindlab.draw.paired import pair as pair
     from mindlab.draw.pieces import Piece as Piece
     from mindlab.draw.player import play as play

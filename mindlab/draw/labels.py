@@ -87,6 +87,13 @@ _SAY: dict[str, tuple[str, str]] = {
         "{ranks} 张卡的一次运行中的消息({backend})",
     ),
     "nothing": ("no transfer was recorded", "没有记录到传输"),
+    "across": ("across", "横向"),
+    "down": ("down", "纵向"),
+    "panels": ("side by side", "并排"),
+    "nobody": ("nobody talks", "无通信"),
+    "to_next": ("each to the next", "逐卡传递"),
+    "each_with_each": ("each with each", "两两交换"),
+    "a_rank": ("{size} a rank", "每卡 {size}"),
 }
 
 
