@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 from collections.abc import Iterator
@@ -24,8 +25,11 @@ WRONG = [(task, wrong) for task in TASKS for wrong in task.wrong]
 def name_of(value: object) -> str:
     if isinstance(value, Exercise):
         return value.name
-    answer = value.answer if isinstance(value, Wrong) else value
-    return getattr(answer, "__name__", None) or str(getattr(answer, "keywords", answer))
+    if isinstance(value, Wrong):
+        return name_of(value.answer)
+    if isinstance(value, functools.partial):  # without addresses: the same name in every process
+        return "-".join(f"{key}={name_of(given)}" for key, given in value.keywords.items())
+    return str(getattr(value, "__name__", value))
 
 
 @pytest.fixture(autouse=True)
