@@ -36,6 +36,12 @@ FORMULAS = {
     "06": (r"he\sum_{d\ner}(n_{rd}+n_{dr})", r"\frac{p-1}{p}kThe", r"p\left(1-"),
     "07": ("Tne", r"\frac{t_u+t_c}{\max(t_u,t_c)+t_{\mathrm{exchange}}}"),
     "08": (r"\frac{p-1}{p}(bshe+64m)", r"\frac{p-1}{m+p-1}", r"\sum_it_i+(m-1)\max_it_i"),
+    "10": (
+        r"\frac{p-1}{p}bH(2de+4)",
+        r"2Lb\frac{s}{p}Kde",
+        r"2Lb\frac{p-1}{p}\frac{s}{p}Kde",
+        r"\frac{4s_qs_kH}",
+    ),
 }
 """Formulas that the chapter is about, without spaces: each must stand in a check that ran."""
 VARIANTS = {
@@ -47,6 +53,7 @@ VARIANTS = {
     "06": {"ranks": 3, "sequence": 56},
     "07": {"ranks": 3, "steps": 5},
     "08": {"ranks": 3, "new_tokens": 3, "length": 16},
+    "10": {"ranks": 3, "length": 25, "head_dim": 8},
 }
 """Other parameters with which a chapter must run to its end, too."""
 OWN_REPAIRS = {"01-a", "01-b"}

@@ -180,8 +180,8 @@ CASE = Case(
     title="The newest token, everywhere",
     story="""
 In decoding every card has the query, and so the new token's key and value, too. The program appends them to
-its cache, as it did on one card. On one card the text is as before. On several it begins well; then words
-come twice.
+its cache, as it did on one card. On one card the text is as before. On several it begins well,
+and some texts are right to their end. Others leave their thread.
 """,
     program=stored_everywhere,
     causes=(
