@@ -123,7 +123,7 @@ def _mistakes(all_given: list[Given], rank: int) -> dict[str, Tensor]:
 
 REPAIR = Exercise(
     name="10-b",
-    title="The newest token, everywhere",
+    title="The newest token",
     statement="""
 The newest token's attention over all `length` tokens before it and itself, on every rank; and this rank's
 keys from now on. `q`, `k_new` and `v_new` are the same on every rank. Position i lies on rank i mod p, so the
@@ -177,11 +177,11 @@ Which rank stores it changes no value. If it is always the same one, that rank r
 
 CASE = Case(
     name="10-b",
-    title="The newest token, everywhere",
+    title="The newest token",
     story="""
-In decoding every card has the query, and so the new token's key and value, too. The program appends them to
-its cache, as it did on one card. On one card the text is as before. On several it begins well,
-and some texts are right to their end. Others leave their thread.
+A prompt's keys and values were dealt to the cards; then the program goes on as it did on one card. With one
+card the text is as before. On several it begins well, and some texts are right to their end. Others leave
+their thread.
 """,
     program=stored_everywhere,
     causes=(

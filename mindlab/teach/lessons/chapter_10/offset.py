@@ -195,8 +195,8 @@ CASE = Case(
     name="10-c",
     title="Behind the last key",
     story="""
-The new token's position is the number of keys in the cache: so it was on one card. With the cache on four
-cards the first tokens are right, and short answers are often right, too. Longer ones lose their thread.
+The program turns queries and keys as it did on one card, where it was right. With the cache on four cards
+the first tokens of a text from nothing are right, and some short answers are, too. Others are not.
 """,
     program=behind_its_shard,
     causes=(

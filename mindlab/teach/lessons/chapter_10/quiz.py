@@ -36,9 +36,9 @@ QUIZ = Quiz(
             answer=lambda: _read(8),
             read="4, Bytes read",
             choices=(
-                Choice(_read(8), "An eighth of the cache, all layers."),
                 Choice(_read(1), "That is one card without the others."),
                 Choice(_read(8, layers=1), "That is one layer. Each layer has its own cache."),
+                Choice(_read(8), "An eighth of the cache, all layers."),
                 Choice(_read(8) * 4, "As if there were 32 key-value heads."),
             ),
         ),
@@ -48,11 +48,11 @@ QUIZ = Quiz(
             answer=_sent,
             read="4, Bytes sent",
             choices=(
-                Choice(_sent(), "7/8 of 32 rows, 128 numbers there and back and the LSE."),
                 Choice(
                     volume.decode_attention_gathered(1, 32, 128, 8, itemsize=2),
                     "That is what it sends if every card merges all rows.",
                 ),
+                Choice(_sent(), "7/8 of 32 rows, 128 numbers there and back and the LSE."),
                 Choice(_sent() / 2, "There and back."),
                 Choice(0, "The shards must be merged."),
             ),
@@ -74,8 +74,8 @@ QUIZ = Quiz(
             answer=lambda: _by_heads(8),
             read="4, By heads or by position",
             choices=(
-                Choice(_by_heads(8), "One head of two; four cards hold the same one."),
                 Choice(1 / 8, "Cut by position it would be that."),
+                Choice(_by_heads(8), "One head of two; four cards hold the same one."),
                 Choice(1.0, "With one key-value head it would be that."),
             ),
         ),
@@ -96,11 +96,11 @@ QUIZ = Quiz(
             answer=lambda: round(float(flops.attention_intensity(1, 10**7, 32, 8, itemsize=2))),
             read="4, Prefill against decode",
             choices=(
+                Choice(1, "As with a key-value head for each query head."),
                 Choice(
                     round(float(flops.attention_intensity(1, 10**7, 32, 8, itemsize=2))),
                     "2 H / (K e). A card could do some hundreds in this time.",
                 ),
-                Choice(1, "As with a key-value head for each query head."),
                 Choice(
                     round(float(flops.attention_intensity(4096, 4096, 32, 8, itemsize=2))),
                     "That is a prefill of 4,096 tokens.",
@@ -112,14 +112,14 @@ QUIZ = Quiz(
             read="7, Case b",
             choices=(
                 Choice(
-                    "Its weight in the softmax is too large.",
-                    "The merge counts it once a rank.",
-                    holds=lambda: len({held(5, 4), held(8, 4)}) == 2,
-                ),
-                Choice(
                     "Nothing but memory: copies are alike.",
                     "A softmax counts copies; two equal keys have twice the weight of one.",
                     holds=False,
+                ),
+                Choice(
+                    "Its weight in the softmax is too large.",
+                    "The merge counts it once a rank.",
+                    holds=lambda: len({held(5, 4), held(8, 4)}) == 2,
                 ),
                 Choice("The ranks' results differ.", "They agree, on a wrong result.", holds=False),
             ),

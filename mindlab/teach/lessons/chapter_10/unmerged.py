@@ -116,7 +116,7 @@ def _mistakes(all_given: list[tuple[Tensor, ...]], rank: int) -> dict[str, Tenso
 
 REPAIR = Exercise(
     name="10-a",
-    title="A mean of shards",
+    title="Words, but no sentences",
     statement="""
 The attention of `q` (batch, 1, heads, 8) over all ranks' keys, on every rank. `k_shard` and `v_shard` (batch,
 S_r, 1, 8) are this rank's part of the cache; S_r may be 0.
@@ -168,7 +168,7 @@ nothing of how well they fit.
 
 CASE = Case(
     name="10-a",
-    title="A mean of shards",
+    title="Words, but no sentences",
     story="""
 A cache outgrew one card and was dealt to several. The kernel in use returns an output and nothing else, so
 the outputs of the cards are averaged. The test, with a model fresh from its initialisation and a cache of
