@@ -109,7 +109,7 @@ QUIZ = Quiz(
         ),
         Question(
             "The new token's key and value are on all 4 ranks. What is wrong?",
-            read="7, Case b",
+            read="7, Case b: the newest token",
             choices=(
                 Choice(
                     "Nothing but memory: copies are alike.",
