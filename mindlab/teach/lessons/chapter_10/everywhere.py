@@ -14,10 +14,10 @@ Tensor = torch.Tensor
 Pair = tuple[Tensor, Tensor]
 
 
-def stored_everywhere(
+def decode_newest(
     q: Tensor, k_new: Tensor, v_new: Tensor, k_shard: Tensor, v_shard: Tensor, length: int
 ) -> Pair:
-    """The newest token's attention over all tokens and itself; and this rank's keys from now on."""
+    """The newest token's attention over all and itself; this rank's keys."""
     k = torch.cat([k_shard, k_new], 1)
     v = torch.cat([v_shard, v_new], 1)
     return decode_attention(q, k, v), k
@@ -26,7 +26,7 @@ def stored_everywhere(
 def stored_once(
     q: Tensor, k_new: Tensor, v_new: Tensor, k_shard: Tensor, v_shard: Tensor, length: int
 ) -> Pair:
-    """The newest token's attention over all tokens and itself; and this rank's keys from now on."""
+    """The newest token's attention over all and itself; this rank's keys."""
     if length % dist.get_world_size() == dist.get_rank():
         k_shard = torch.cat([k_shard, k_new], 1)
         v_shard = torch.cat([v_shard, v_new], 1)
@@ -93,7 +93,7 @@ def divided_by_p(
     q: Tensor, k_new: Tensor, v_new: Tensor, k_shard: Tensor, v_shard: Tensor, length: int
 ) -> Pair:
     """Wrong: on every rank, with the values divided by p to make up for it; the weights stay too large."""
-    return stored_everywhere(q, k_new, v_new / dist.get_world_size(), k_shard, v_shard, length)
+    return decode_newest(q, k_new, v_new / dist.get_world_size(), k_shard, v_shard, length)
 
 
 Given = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, int]
@@ -165,7 +165,7 @@ Which rank stores it changes no value. If it is always the same one, that rank r
 """,
     right=(none_or_one, by_its_share),
     wrong=(
-        Wrong(stored_everywhere, r"the attention in which the newest token counts 4 times"),
+        Wrong(decode_newest, r"the attention in which the newest token counts 4 times"),
         Wrong(stored_nowhere, r"the attention without the newest token"),
         Wrong(always_on_the_first, r"keys"),
         Wrong(one_too_late, r"keys"),
@@ -183,7 +183,7 @@ A prompt's keys and values were dealt to the cards; then the program goes on as 
 card the text is as before. On several it begins well, and some texts are right to their end. Others leave
 their thread.
 """,
-    program=stored_everywhere,
+    program=decode_newest,
     causes=(
         Choice(
             "The newest token is in every rank's shard, so the softmax over all shards counts it p times.",

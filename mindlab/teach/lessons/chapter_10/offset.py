@@ -15,14 +15,15 @@ Tensor = torch.Tensor
 Given = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, int]
 
 
-def behind_its_shard(
+def decode_rotated(
     q: Tensor, k_new: Tensor, v_new: Tensor, k_shard: Tensor, v_shard: Tensor, length: int
 ) -> Tensor:
     """The newest token's attention over all tokens and itself, on every rank."""
     position = torch.tensor(k_shard.shape[1])
     q, k_new = turned(q, position), turned(k_new, position)
     if length % dist.get_world_size() == dist.get_rank():
-        k_shard, v_shard = torch.cat([k_shard, k_new], 1), torch.cat([v_shard, v_new], 1)
+        k_shard = torch.cat([k_shard, k_new], 1)
+        v_shard = torch.cat([v_shard, v_new], 1)
     return decode_attention(q, k_shard, v_shard)
 
 
@@ -181,7 +182,7 @@ holds for a causal mask: its bound is counted in the request, not in the shard.
 """,
     right=(in_one_line, only_the_holder_turns),
     wrong=(
-        Wrong(behind_its_shard, r"length 0 it was right"),
+        Wrong(decode_rotated, r"length 0 it was right"),
         Wrong(one_further, r"what is right one position further"),
         Wrong(shard_times_p, r"length 0 it was right"),
         Wrong(key_not_turned, r"length 0 it was right"),
@@ -198,7 +199,7 @@ CASE = Case(
 The program turns queries and keys as it did on one card, where it was right. With the cache on four cards
 the first tokens of a text from nothing are right, and some short answers are, too. Others are not.
 """,
-    program=behind_its_shard,
+    program=decode_rotated,
     causes=(
         Choice(
             "The new key is turned before it is stored, and should be turned when it is read.",
