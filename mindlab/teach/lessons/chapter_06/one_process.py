@@ -150,5 +150,5 @@ plain layer, to the last digit.
     ),
     repair=REPAIR,
     source="a published notebook on model parallelism whose two devices are both the CPU (AIInfra, "
-    "Code02MP.ipynb, 2025); rewritten for experts",
+    "Code02MP.ipynb); rewritten for experts",
 )
