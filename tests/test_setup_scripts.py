@@ -109,6 +109,12 @@ def test_test_passes_arguments_on(checkout: Path) -> None:
     assert calls == [f"base {checkout}/launch/setup.py lab docs dev", "python -m pytest -k ring or tree"]
 
 
+def test_the_whole_test_run_takes_two_files_at_a_time(checkout: Path) -> None:
+    """Would catch a run that takes twice as long, or tests of one file torn apart: they share fixtures."""
+    _, calls = start(checkout, "test.sh")
+    assert calls[1] == "python -m pytest -n 2 --dist loadfile"
+
+
 @pytest.mark.parametrize(("version", "code"), [("3, 9, 18", 1), ("3, 10, 0", 0)])
 def test_an_old_python_is_named(tmp_path: Path, version: str, code: int) -> None:
     """Would catch a syntax error's traceback on a Python that is too old, instead of what is needed."""
