@@ -36,6 +36,7 @@ FORMULAS = {
     "06": (r"he\sum_{d\ner}(n_{rd}+n_{dr})", r"\frac{p-1}{p}kThe", r"p\left(1-"),
     "07": ("Tne", r"\frac{t_u+t_c}{\max(t_u,t_c)+t_{\mathrm{exchange}}}"),
     "08": (r"\frac{p-1}{p}(bshe+64m)", r"\frac{p-1}{m+p-1}", r"\sum_it_i+(m-1)\max_it_i"),
+    "09": (r"\frac{U-1}{U}(2H+2K)db\frac{s}{UR}e", r"\frac{R-1}{R}2bs\frac{K}{U}de", "Tne"),
     "10": (
         r"\frac{p-1}{p}bH(2de+4)",
         r"2Lb\frac{s}{p}Kde",
@@ -53,6 +54,7 @@ VARIANTS = {
     "06": {"ranks": 3, "sequence": 56},
     "07": {"ranks": 3, "steps": 5},
     "08": {"ranks": 3, "new_tokens": 3, "length": 16},
+    "09": {"ranks": 6, "sequence": 60, "head_dim": 8},
     "10": {"ranks": 3, "length": 25, "head_dim": 8},
 }
 """Other parameters with which a chapter must run to its end, too."""

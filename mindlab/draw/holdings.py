@@ -23,6 +23,7 @@ def held(
     cases: Mapping[str, Case],
     ax: Axes | None = None,
     *,
+    verb: str = "holds",
     title: str = "",
     provenance: str | None = None,
     language: str | None = None,
@@ -31,7 +32,8 @@ def held(
 
     `cases` maps a name ("one card", "tensor parallel") to bytes by kind, by rank: [{"weights": 4096, …}, …].
     The kinds are tints of the rank's colour, lettered a, b, … as the line on top says. All bars share one
-    scale; the sum stands at the end. Raises ValueError without bytes, below 0, or for more than four kinds.
+    scale; the sum stands at the end. `verb` is what a rank does with them ("sends").
+    Raises ValueError without bytes, below 0, or for more than four kinds.
     """
     lang = labels.choose(language)
     kinds = _kinds(cases)
@@ -55,7 +57,7 @@ def held(
             y += _ROW
         y += 0.08
     board.foot(foot)
-    describe(board.ax, _alt(cases, title, line))
+    describe(board.ax, _alt(cases, verb, title, line))
     return board.ax
 
 
@@ -112,11 +114,11 @@ def _draw_bar(board: Board, rank: int, parts: Sequence[float], y: float, most: f
     board.text(x + 0.07, y + _ROW / 2, units.size(sum(parts)), style.SMALL, ha="left")
 
 
-def _alt(cases: Mapping[str, Case], title: str, line: str) -> str:
-    said = [title or "Bytes that each rank holds, by kind"]
+def _alt(cases: Mapping[str, Case], verb: str, title: str, line: str) -> str:
+    said = [title or f"Bytes that each rank {verb}, by kind"]
     for name, case in cases.items():
         rows = (
-            f"rank {rank} holds " + ", ".join(f"{units.size(n)} of {kind}" for kind, n in mine.items())
+            f"rank {rank} {verb} " + ", ".join(f"{units.size(n)} of {kind}" for kind, n in mine.items())
             for rank, mine in enumerate(case)
         )
         said.append(f"{name}: " + "; ".join(rows))

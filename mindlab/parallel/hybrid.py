@@ -73,7 +73,7 @@ def attend_on_axes(
     part: list[int], parts: list[int], ulysses: Group, ring: Group,
     *, causal: bool = False, layout: str = "contiguous", overlap: bool = True,
 ) -> Tensor:  # fmt: skip
-    """This rank's shard of the attention: to its heads of the part, round the ring, and back.
+    """This rank's shard of the attention: to heads of the part, round the ring, and back.
 
     `part` are the lengths of the shards of this rank's part, `parts` those of all parts.
     """
