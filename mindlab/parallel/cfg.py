@@ -47,7 +47,7 @@ def cfg_parallel(
     """
     _refuse(cond, uncond, scale)
     conditional = branch(group)
-    mine = model(x, t, cond if conditional else uncond).contiguous()
+    mine = prediction(model(x, t, cond if conditional else uncond), x)
     theirs = from_partner(mine, group)
     return combined(theirs, mine, scale) if conditional else combined(mine, theirs, scale)
 
@@ -102,10 +102,26 @@ def branch(group: Group = None) -> int:
     return int(rank >= ranks // 2)
 
 
+def prediction(made: object, x: Tensor) -> Tensor:
+    """What a model made of x, ready to send; raises ValueError if it is no tensor of x's shape.
+
+    >>> prediction((torch.ones(2), None), torch.ones(2))
+    Traceback (most recent call last):
+    ...
+    ValueError: the model gave a tuple for x (2,): it must give one tensor of that shape
+    """
+    if not isinstance(made, Tensor) or made.shape != x.shape:
+        what = tuple(made.shape) if isinstance(made, Tensor) else f"a {type(made).__name__}"
+        raise ValueError(
+            f"the model gave {what} for x {tuple(x.shape)}: it must give one tensor of that shape"
+        )
+    return made.contiguous()
+
+
 def from_partner(mine: Tensor, group: Group = None) -> Tensor:
     """What this rank's partner in the other half has for `mine`: a message each way, an all-gather of two.
 
-    Both must be of one shape and dtype, which is not checked.
+    Both must be of one shape and dtype, which is not checked: `prediction` compares this rank's with its x.
     """
     rank, ranks = place(group)
     world = group or dist.group.WORLD
@@ -127,7 +143,7 @@ def _refuse(cond: Tensor, uncond: Tensor, scale: float) -> None:
                 f"{name} is a {type(given).__name__}{many}: give one tensor. There are two branches, with "
                 "the condition and without; a third one needs a prediction and a scale of its own"
             )
-    if not isinstance(scale, int | float):
+    if not isinstance(scale, int | float) or scale != scale:
         raise ValueError(f"scale={scale!r}: give one number, there is one difference to scale")
 
 

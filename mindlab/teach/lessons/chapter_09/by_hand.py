@@ -103,14 +103,14 @@ EXERCISE = Exercise(
     name="09.2",
     title="Two dimensions",
     statement="""
-Write `my_hybrid(q, k, v, sizes)`. `q`, `k`, `v` (batch, positions, heads, head_dim) are this rank's shards, with
-all heads. `sizes` is a table of all shards' lengths: a row for each ring place, in it a number for each ulysses
-place. Ulysses is the inner axis, the parts are contiguous.
+Write `my_hybrid(q, k, v, sizes)`. `q`, `k`, `v` (batch, positions, heads, head_dim) are this rank's shards,
+with all heads. `sizes` is a table of all shards' lengths: a row for each ring place, in it a number for each
+ulysses place. Ulysses is the inner axis, the parts are contiguous.
 
 Return this rank's shard of the **causal** attention over the whole sequence. Make the mesh with
 `hybrid_mesh(ring=…, ulysses=…)`. You may use `sequence_to_heads`, `heads_to_sequence` and `ring_attention`,
-each with `sizes=` and `group=`. No more bytes than hybrid attention needs; the lengths are known, so nobody has
-to ask for them.
+each with `sizes=` and `group=`. No more bytes than hybrid attention needs; the lengths are known, so nobody
+has to ask for them.
 """,
     inputs=_given,
     reference=_one_card,

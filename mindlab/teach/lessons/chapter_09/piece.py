@@ -105,8 +105,8 @@ EXERCISE = Exercise(
     title="Which piece is mine?",
     statement="""
 Write `my_piece(x, rank, ring, ulysses, inside)`. `x` is a whole sequence (positions), `ring` and `ulysses`
-are the sizes of the axes, `inside` names the inner one: "ulysses" or "ring". Ranks are numbered row by row, the
-inner axis running fastest.
+are the sizes of the axes, `inside` names the inner one: "ulysses" or "ring". Ranks are numbered row by row,
+the inner axis running fastest.
 
 The sequence is cut twice. First into 2 `ring` chunks (`tensor_split`): the part of ring place i is the chunks
 i and 2 `ring` - 1 - i, joined. Then each part, as it lies, into `ulysses` pieces (`tensor_split`): piece j is

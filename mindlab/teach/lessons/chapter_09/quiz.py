@@ -29,13 +29,13 @@ QUIZ = Quiz(
     title="Chapter 09: hybrid context parallel",
     questions=(
         Question(
-            "Twelve cards, 8 heads (as many of keys and values). Which Ulysses axes fit?",
+            "Twelve cards, 8 heads (as many of keys and values). Which Ulysses axis fits?",
             read="3, Six cards, eight heads",
             choices=(
                 Choice("4", "4 divides the cards and the heads; the ring has 3.", holds=_fits(12, 8, 4)),
                 Choice("6", "6 divides the cards, but not the heads.", holds=_fits(12, 8, 6)),
                 Choice("8", "8 divides the heads, but not the cards.", holds=_fits(12, 8, 8)),
-                Choice("1", "That is a ring of 12: it takes any heads.", holds=_fits(12, 8, 1)),
+                Choice("3", "3 divides the cards, but not the heads.", holds=_fits(12, 8, 3)),
             ),
         ),
         Question(

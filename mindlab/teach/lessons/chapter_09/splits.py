@@ -178,8 +178,8 @@ The answer must not depend on the length of the sequence, the head dimension or 
     solution=my_split,
     explanation="""
 $\\frac{U-1}{U}(2H+2K)\\frac{1}{UR} + \\frac{R-1}{R}\\,\\frac{2K}{U}$, with U for K where K is smaller; $b$,
-$s$, $d$, $e$ stand in front of both. Multiplied with $p^2$ the first term is $R\\,(U-1)(2H+2K)$, and the second
-$(R-1)\\,2Kp$: whole numbers, so equals are equal.
+$s$, $d$, $e$ stand in front of both. Multiplied with $p^2$ the first term is $R\\,(U-1)(2H+2K)$, and the
+second $(R-1)\\,2Kp$: whole numbers, so equals are equal.
 
 With many key heads Ulysses wins as far as the heads go. With few of them the ring is cheap, and in between a
 mix may beat both ends.
