@@ -52,8 +52,8 @@ def order_named(q: Tensor, k: Tensor, v: Tensor, ring: int, ulysses: int) -> Ten
     """Right: one word for the layout, used twice."""
     layout = "zigzag"
     mesh = hybrid_mesh(ring=ring, ulysses=ulysses, inside="ulysses")
-    mine = [own_shard(x, mesh, layout=layout) for x in (q, k, v)]
-    return hybrid_attention(*mine, mesh, causal=True, layout=layout)
+    q, k, v = (own_shard(x, mesh, layout=layout) for x in (q, k, v))
+    return hybrid_attention(q, k, v, mesh, causal=True, layout=layout)
 
 
 def _by(how: str, q: Tensor, k: Tensor, v: Tensor, ring: int, ulysses: int) -> Tensor:

@@ -18,7 +18,7 @@ Split = tuple[int, int]
 
 def my_split(ranks: int, heads: int, kv_heads: int) -> Split:
     """(ulysses, ring): what fits and sends least; of equals the larger ulysses."""
-    best, least = None, None
+    best, least = (1, ranks), None
     for ulysses in range(ranks, 0, -1):
         shares = kv_heads % ulysses == 0 or ulysses % kv_heads == 0
         if ranks % ulysses or heads % ulysses or not shares:
