@@ -158,7 +158,8 @@ def _draw_ring(board: Board, plan: _Plan, group: tuple[int, ...], depth: int) ->
         other = group[(place + 1) % len(group)]
         back = place == len(group) - 1
         bend = _bend(depth, len(group) - 1) if back else -_bend(depth, 1) if len(group) == 2 else 0.0
-        ends = _ends(plan, rank, other, depth, arc=back or len(group) == 2)
+        arc = depth > 0 if len(group) == 2 else back  # two in a row: between their facing sides
+        ends = _ends(plan, rank, other, depth, arc=arc)
         board.arrow(*ends, style.colour(rank), 2.6, bend=-bend if back else bend, head=6.5)
 
 
