@@ -220,3 +220,18 @@ def test_exact_percentiles_and_requests_once() -> None:
         throughput([served[0], served[0]])
     with pytest.raises(ValueError, match="took no time"):
         throughput([Served(0, 0, 6, 1.0, 1.0, 1.0, False)])
+
+
+def test_groups_side_by_side_and_arrivals() -> None:
+    """Would catch a group that counts or waits for the world's ranks, requests begun before they arrive."""
+
+    def odd() -> list[int] | None:
+        group = [dist.new_group([0, 2]), dist.new_group([1, 3])][dist.get_rank() % 2]
+        if dist.get_rank() % 2 == 0:
+            return None
+        return [one.request for one in serve([Request(1)] * 3, lambda _: None, group=group)]
+
+    assert ml.launch(odd, ranks=4, timeout=20).values == [None, [0, 2], None, [1]]
+    later = [Request(1), Request(1, arrival=0.2)]
+    first, second = ml.launch(lambda: serve(later, lambda _: None), ranks=1).values[0]
+    assert second.start - first.start >= 0.19

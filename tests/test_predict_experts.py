@@ -162,3 +162,9 @@ def test_refusals(call: Any, words: str) -> None:
 def test_examples(module: Any) -> None:
     """Would catch an example in a docstring that was right once."""
     assert doctest.testmod(module).failed == 0
+
+
+def test_copies_go_to_the_right_whatever_the_order() -> None:
+    """Would catch a distance counted from rank 0 in place of the expert's home, and an order of naming."""
+    assert holders(4, 4, {2: 2})[2] == (2, 3)
+    assert holders(3, 4, {1: 2, 0: 2}) == holders(3, 4, {0: 2, 1: 2})
