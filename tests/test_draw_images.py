@@ -33,7 +33,7 @@ def test_what_is_not_finite_is_crossed_out() -> None:
     """Would catch NaN drawn as paper."""
     ax = draw.images({"a": np.array([[[np.nan, 0.0, np.inf]]]), "b": np.array([[[np.nan, 0.0, 1.0]]])})
     assert [len(crosses.get_offsets()) for crosses in ax.collections] == [2, 1]
-    assert "Row b: 1 pictures, 2 of their values are not finite" in ax.alt
+    assert "Row b: 1 pictures, 1 of their values are not finite" in ax.alt
 
 
 def test_tensors_with_a_channel() -> None:
@@ -55,3 +55,17 @@ def test_refusals() -> None:
         draw.images({})
     with pytest.raises(ValueError, match="paper first"):
         draw.images({"a": ONE}, between=(1, 0))
+
+
+def test_far_apart_is_said_in_the_pictures_own_scale() -> None:
+    """Would catch all paper against all ink called alike, where values lie close together."""
+    rows = {"a": np.zeros((1, 2, 2)), "b": np.full((1, 2, 2), 0.04)}
+    assert "differs from the first row, by 0.04" in draw.images(rows, between=(0.0, 0.04)).alt
+    assert "looks like the first row" in draw.images(rows).alt
+
+
+def test_values_that_are_not_finite_are_the_rows_own() -> None:
+    """Would catch NaN of the first row charged to the others, and a single row's not told."""
+    bad = np.array([[[np.nan, 0.0]]])
+    assert "Row a: 1 pictures, 1 of their values are not finite" in draw.images({"a": bad}).alt
+    assert "Row b: 1 pictures, beside a first row" in draw.images({"a": bad, "b": np.zeros((1, 1, 2))}).alt

@@ -38,3 +38,9 @@ def test_tokens_without_routes_are_refused() -> None:
     """Would catch a picture of the first tokens with the routes of others."""
     with pytest.raises(ValueError, match=r"tokens by rank \[2, 0, 1\], routes \[2, 0, 0\]"):
         draw.route(TOKENS, [*ROUTES[:2], []], holders(4, 3))
+
+
+def test_experts_on_ranks_without_a_list_of_tokens_are_refused() -> None:
+    """Would catch an expert that is left out of the picture in silence."""
+    with pytest.raises(ValueError, match="an expert lies on rank 1, tokens are given for 1"):
+        draw.route([["a"]], [[[0]]], holders(2, 2))

@@ -51,7 +51,7 @@ def images(
         for column, one in enumerate(stack):
             thumbnail(board, one, plan.x(column), plan.y(row), plan.size, between)
     board.foot(foot)
-    describe(board.ax, _alt(pictures, columns, title, line))
+    describe(board.ax, _alt(pictures, columns, (title, line), between[1] - between[0]))
     return board.ax
 
 
@@ -133,24 +133,32 @@ def _check(
         raise ValueError(f"between={between}: give the value of paper first, then a larger one of ink")
 
 
-def _alt(pictures: Mapping[str, np.ndarray], columns: Sequence[object], title: str, line: str) -> str:
+def _alt(
+    pictures: Mapping[str, np.ndarray], columns: Sequence[object], words: tuple[str, str], scale: float
+) -> str:
+    title, line = words
     first = next(iter(pictures))
     said = [title or f"{len(pictures)} rows of small pictures"]
     if columns:
         said.append("Columns: " + ", ".join(map(str, columns)))
-    said.append(f"Row {first}: {len(pictures[first])} pictures")
+    said.append(f"Row {first}: {len(pictures[first])} pictures{_not_finite(pictures[first])}")
     for name, stack in list(pictures.items())[1:]:
-        words = f"Row {name}: {len(stack)} pictures"
+        row = f"Row {name}: {len(stack)} pictures"
         if stack.shape == pictures[first].shape:
-            words += f", {_difference(stack, pictures[first])}"
-        said.append(words)
+            row += _not_finite(stack) or f", {_difference(stack, pictures[first], scale)}"
+        said.append(row)
     return ". ".join([*said, line] if line else said) + "."
 
 
-def _difference(stack: np.ndarray, first: np.ndarray) -> str:
-    """How far a row is from the first one, as an eye would say it, with the number."""
+def _not_finite(stack: np.ndarray) -> str:
+    count = int((~np.isfinite(stack)).sum())
+    return f", {count} of their values are not finite" if count else ""
+
+
+def _difference(stack: np.ndarray, first: np.ndarray, scale: float) -> str:
+    """How far a row is from the first one, as an eye would say it, with the number; `scale`: paper to ink."""
+    if not np.isfinite(first).all():
+        return "beside a first row that is not finite"
     apart = np.abs(stack - first)
-    if not np.isfinite(apart).all():
-        return f"{int((~np.isfinite(apart)).sum())} of their values are not finite"
-    seen = "looks like the first row" if apart.max() < 0.05 else "differs from the first row"
+    seen = "looks like the first row" if apart.max() < scale / 40 else "differs from the first row"
     return f"{seen}, by {apart.max():.2g} at most"

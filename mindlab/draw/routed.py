@@ -69,6 +69,11 @@ def _routed(tokens: Sequence[Sequence[Any]], routes: Any, holders: Holders) -> R
             f"tokens by rank {counts[0]}, routes {counts[1]}: give the experts of each token, and one token"
         )
     ranks = len(counts[0])
+    beyond = max((rank for ranks_of in holders for rank in ranks_of), default=0)
+    if beyond >= ranks:
+        raise ValueError(
+            f"an expert lies on rank {beyond}, tokens are given for {ranks}: give each rank's, or []"
+        )
     boxes = [(rank, expert) for rank in range(ranks) for expert in experts_of(holders, rank)]
     goes = []
     for rank, mine in enumerate(routes):
