@@ -6,6 +6,7 @@ import doctest
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
@@ -235,3 +236,12 @@ def test_groups_side_by_side_and_arrivals() -> None:
     later = [Request(1), Request(1, arrival=0.2)]
     first, second = ml.launch(lambda: serve(later, lambda _: None), ranks=1).values[0]
     assert second.start - first.start >= 0.19
+
+
+def test_a_policy_may_use_numpy() -> None:
+    """Would catch an argmin that is refused, because it is no int of Python."""
+
+    def emptiest(_: Request, loads: Any) -> Any:
+        return np.argmin([load.requests for load in loads])
+
+    assert route([Request(1)] * 2, 2, emptiest) == [0, 1]

@@ -144,6 +144,7 @@ REFUSED: list[tuple[Any, str]] = [
     (lambda: expert_capacity(4, 2, 1, 0), "capacity_factor=0: give a number above 0"),
     (lambda: expert_capacity(4, 2, 1, float("nan")), "capacity_factor=nan"),
     (lambda: expert_capacity(4, 2, 1, "1"), "capacity_factor='1'"),  # type: ignore[arg-type]
+    (lambda: expert_capacity(4, 2, 3, 1.0), "top_k=3 of 2 experts: choose at most 2"),
     (lambda: volume.expert_destinations(4, 2, 5), "top_k=5 is more than the 4 experts: choose 1 to 4"),
     (lambda: volume.expert_dispatch([[[0]]], 4, 0, itemsize=4), "hidden=0"),
     (lambda: volume.expert_dispatch([], 4, 8, itemsize=4), "ranks=0"),

@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import torch.distributed as dist
@@ -210,9 +211,9 @@ def _one(
 
 def _named(policy: Policy, request: Request, loads: Sequence[Load]) -> int:
     replica = policy(request, loads)
-    if isinstance(replica, bool) or not isinstance(replica, int) or not 0 <= replica < len(loads):
+    if isinstance(replica, bool) or not isinstance(replica, Integral) or not 0 <= replica < len(loads):
         raise ValueError(f"the policy names replica {replica!r}: there are 0 to {len(loads) - 1}")
-    return replica
+    return int(replica)
 
 
 def _refuse(requests: Sequence[Request], replicas: int, tokens_per_second: float | None) -> None:

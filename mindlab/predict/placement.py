@@ -74,13 +74,15 @@ def expert_capacity(tokens: int, experts: int, top_k: int, factor: float) -> int
 
     With factor 1 there is room for every choice if all experts are chosen alike. `tokens` are those of one
     rank: each rank keeps to it by itself, nothing is exchanged. Lepikhin et al. 2020, section 2.2. Raises
-    ValueError for a factor that is no number above 0.
+    ValueError for a factor that is no number above 0, and for more choices than experts.
 
     >>> expert_capacity(10, 4, 2, 1.0), expert_capacity(10, 4, 2, 1.25)
     (5, 7)
     """
     check_whole(0, tokens=tokens)
     check_whole(1, experts=experts, top_k=top_k)
+    if top_k > experts:
+        raise ValueError(f"top_k={top_k} of {experts} experts: choose at most {experts}")
     if isinstance(factor, bool) or not isinstance(factor, int | float) or not 0 < factor < math.inf:
         raise ValueError(
             f"capacity_factor={factor!r}: give a number above 0, such as 1.25, or None to drop none"
