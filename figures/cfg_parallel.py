@@ -7,8 +7,8 @@ from matplotlib.figure import Figure
 import mindlab as ml
 from mindlab.draw import style
 from mindlab.draw.board import Board
-from mindlab.draw.images import thumbnail
 from mindlab.draw.picture import describe
+from mindlab.draw.thumbnails import thumbnail
 
 SIZE = 0.7
 EPSILON = (-2.5, 2.5)

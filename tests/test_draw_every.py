@@ -124,3 +124,8 @@ def test_a_matrix_is_written_in_binary_units(nbytes: int, unit: str, said: str) 
     """Would catch 1 MiB written as 1.05 (MB), and a unit so large that every cell is 0.00."""
     look = matrix._Look(0.5, 4, nbytes, "en")
     assert (look.unit[1], look.number(nbytes)) == (unit, said)
+
+
+def test_no_function_is_hidden_by_its_module() -> None:
+    """Would catch draw.images that is the module `mindlab.draw.images` as soon as somebody imports it."""
+    assert not [name for name, home in draw._HOMES.items() if home.rpartition(".")[2] == name]

@@ -48,7 +48,7 @@ _HOMES = {
     "curve": "mindlab.draw.loglog",
     "curves": "mindlab.draw.contest",
     "error": "mindlab.draw.heat",
-    "images": "mindlab.draw.images",
+    "images": "mindlab.draw.thumbnails",
     "held": "mindlab.draw.holdings",
     "mask": "mindlab.draw.causal",
     "pair": "mindlab.draw.paired",
@@ -72,7 +72,6 @@ if TYPE_CHECKING:
     from mindlab.draw.handover import stages as stages
     from mindlab.draw.heat import error as error
     from mindlab.draw.holdings import held as held
-    from mindlab.draw.images import images as images
     from mindlab.draw.lanes import timeline as timeline
     from mindlab.draw.loglog import curve as curve
     from mindlab.draw.machine import topology as topology
@@ -86,6 +85,7 @@ if TYPE_CHECKING:
     from mindlab.draw.routed import route as route
     from mindlab.draw.slots import pipeline as pipeline
     from mindlab.draw.strips import shards as shards
+    from mindlab.draw.thumbnails import images as images
 
 __all__ = sorted(_HOMES)
 

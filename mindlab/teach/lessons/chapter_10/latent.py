@@ -29,7 +29,7 @@ def head_by_head(q: Tensor, entries: Tensor, values: Tensor, scale: float) -> Te
     latents = entries[..., : values.shape[1]]
     out, lse = attend_shard(q, entries, latents, scale=scale)
     heads = [out[:, :, head] @ values[head] for head in range(len(values))]
-    return merge.my_merge(torch.stack(heads, 2), lse)
+    return merge.merged_over_ranks(torch.stack(heads, 2), lse)
 
 
 def values_made_first(q: Tensor, entries: Tensor, values: Tensor, scale: float) -> Tensor:

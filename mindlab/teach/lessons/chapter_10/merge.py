@@ -15,7 +15,7 @@ from mindlab.teach.lessons.chapter_10 import given
 Tensor = torch.Tensor
 
 
-def my_merge(out: Tensor, lse: Tensor) -> Tensor:
+def merged_over_ranks(out: Tensor, lse: Tensor) -> Tensor:
     """The output over all ranks' keys, on every rank."""
     rank, p, dim = dist.get_rank(), dist.get_world_size(), out.shape[-1]
     rows = torch.cat([out.flatten(0, 2), lse.transpose(1, 2).reshape(-1, 1)], 1)
@@ -138,8 +138,8 @@ EXERCISE = Exercise(
     name="10.1",
     title="A merge over ranks",
     statement="""
-Write `my_merge(out, lse)`. Each rank attended to its own keys: `out` (batch, queries, heads, head_dim), and
-its LSE (batch, heads, queries), both float32. Return the output over all ranks' keys, on every rank.
+Write `merged_over_ranks(out, lse)`. Each rank attended to its own keys: `out` (batch, queries, heads,
+head_dim), and its LSE (batch, heads, queries), both float32. Return the output over all ranks' keys, on every rank.
 
 A row is one head of one query of one request. Let every row be merged on one rank, and send the result to
 all: that is p/2 times cheaper than every rank merging everything, for large p. The ranks need not divide the
@@ -175,7 +175,7 @@ rows. A rank without keys has output 0 and LSE -inf.
     dist.all_to_all_single(whole, merged.repeat(p, 1), ..., ...)
 """,
     ),
-    solution=my_merge,
+    solution=merged_over_ranks,
     explanation="""
 The weights $e^{\\ell_i} / \\sum_j e^{\\ell_j}$ are the softmax of the LSE over the ranks: softmax takes the
 largest one out first, so nothing overflows, and an empty part gets weight 0. (If all parts are empty it is
