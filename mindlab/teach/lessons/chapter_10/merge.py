@@ -139,7 +139,8 @@ EXERCISE = Exercise(
     title="A merge over ranks",
     statement="""
 Write `merged_over_ranks(out, lse)`. Each rank attended to its own keys: `out` (batch, queries, heads,
-head_dim), and its LSE (batch, heads, queries), both float32. Return the output over all ranks' keys, on every rank.
+head_dim), and its LSE (batch, heads, queries), both float32. Return the output over all
+ranks' keys, on every rank.
 
 A row is one head of one query of one request. Let every row be merged on one rank, and send the result to
 all: that is p/2 times cheaper than every rank merging everything, for large p. The ranks need not divide the
