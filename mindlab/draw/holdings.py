@@ -76,16 +76,10 @@ def _letter(kind: int) -> str:
     return "abcd"[kind]
 
 
-def _tint(fill: str, kind: int) -> str:
-    """A colour with white mixed in."""
-    channels = [int(fill[i : i + 2], 16) for i in (1, 3, 5)]
-    return "#" + "".join(f"{round(c + (255 - c) * _TINTS[kind]):02x}" for c in channels)
-
-
 def _draw_legend(board: Board, kinds: Sequence[str], y: float, lang: str) -> None:
     x = MARGIN
     for i, kind in enumerate(kinds):
-        fill = _tint(style.FADED, i)
+        fill = style.tinted(style.FADED, _TINTS[i])
         board.cell(x, y - 0.09, 0.2, 0.18, facecolor=fill)
         board.text(x + 0.1, y, _letter(i), style.TINY, color=style.ink_on(fill))
         said = labels.term(kind, lang)
@@ -102,7 +96,7 @@ def _draw_bar(board: Board, rank: int, parts: Sequence[float], y: float, most: f
         wide = room * nbytes / most
         if not nbytes:
             continue
-        fill = _tint(style.colour(rank), kind)
+        fill = style.tinted(style.colour(rank), _TINTS[kind])
         board.cell(x, y + 0.04, wide, _ROW - 0.08, facecolor=fill, hatch=style.hatch(rank))
         if wide >= 0.12:
             ground = {"boxstyle": "round,pad=0.1", "facecolor": fill, "edgecolor": "none"}

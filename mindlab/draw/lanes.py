@@ -15,6 +15,7 @@ from mindlab.draw.board import wrap
 from mindlab.draw.modelled import replayed
 from mindlab.draw.picture import canvas, describe
 from mindlab.draw.rounds import matched
+from mindlab.draw.rows import set_grid, set_rows
 from mindlab.planning.timeline import Timeline
 from mindlab.predict import units
 from mindlab.trace.events import Event
@@ -184,17 +185,8 @@ def _set_axes(ax: Axes, bars: dict[int, Bar], ranks: int, lang: str) -> None:
     last = max((bar.end for bar in bars.values()), default=1e-3) * _MS
     room = 0.02 * (last - first or 1.0)
     ax.set_xlim(first - room, last + room)
-    ax.set_ylim(ranks - 0.5, -0.5)
-    ax.set_yticks(range(ranks), [f"{labels.say('rank', lang)} {rank}" for rank in range(ranks)])
-    for rank, label in enumerate(ax.get_yticklabels()):
-        fill = style.colour(rank)
-        label.set_color(style.ink_on(fill))
-        label.set_bbox({"boxstyle": "round,pad=0.25", "facecolor": fill, "edgecolor": style.INK, "lw": 0.6})
-    ax.tick_params(axis="y", length=0, pad=8)
-    ax.set_xlabel(labels.say("time_ms", lang), loc="left")
-    ax.grid(axis="x", color=style.GRID, lw=0.6, zorder=1)
-    ax.set_axisbelow(True)
-    ax.spines["left"].set_visible(False)
+    set_rows(ax, range(ranks), labels.say("rank", lang), labels.say("time_ms", lang))
+    set_grid(ax)
 
 
 def _draw_labels(ax: Axes, bars: Sequence[Bar]) -> int:

@@ -11,6 +11,7 @@ from matplotlib.patches import Patch, Rectangle
 from mindlab.draw import labels, style
 from mindlab.draw.board import wrap
 from mindlab.draw.picture import canvas, describe
+from mindlab.draw.rows import set_grid, set_rows, unit_for
 from mindlab.planning.timeline import Span, Timeline
 from mindlab.predict import units
 
@@ -34,7 +35,7 @@ _PLACES = {
     "collective": (0.08, 0.34),
 }
 _HATCHES = {"compute": "", "wait": "xx", "send": "", "recv": "....", "collective": ""}
-_TINT = 0.45
+_WHITE = 0.55
 """How much of a rank's colour is in the bar of its modelled work: a timed bar has all of it."""
 
 
@@ -66,7 +67,7 @@ def replayed(
         ax = canvas(style.FULL_WIDTH, 1.5 + max(2, count) * (0.62 if count <= 8 else 0.46), cjk)
     own = [row for row in timeline.rows if row.rank in places]
     rows = sorted(own, key=lambda row: row.start - row.end)[:limit]
-    scale, unit = _unit(float(timeline.seconds))
+    scale, unit = unit_for(float(timeline.seconds))
     with style.look(cjk):
         for place in places.values():
             ax.axhspan(place - 0.47, place + 0.47, color=style.EMPTY, zorder=0, lw=0)
@@ -107,7 +108,7 @@ def _draw_span(ax: Axes, row: Span, place: int, scale: float, whole: float) -> N
         (row.start * scale, place + top),
         (row.end - row.start) * scale,
         height,
-        facecolor=_tint(row.rank) if row.kind == "compute" else style.PAPER,
+        facecolor=style.tinted(style.colour(row.rank), _WHITE) if row.kind == "compute" else style.PAPER,
         edgecolor=style.colour(owner) if under_way else style.INK if row.kind == "compute" else style.LINE,
         linestyle=(0, (4, 2)),
         hatch=(_HATCHES[row.kind] + (style.hatch(row.rank) if row.kind == "compute" else "")) or None,
@@ -117,36 +118,16 @@ def _draw_span(ax: Axes, row: Span, place: int, scale: float, whole: float) -> N
     ax.add_patch(patch)
     if row.kind in ("compute", "collective") and share > 0.012 * (len(row.what) + 1):
         middle = (row.start + row.end) / 2 * scale, place + top + height / 2
-        ground = style.PAPER if row.kind == "collective" else _tint(row.rank)
+        ground = style.PAPER if row.kind == "collective" else style.tinted(style.colour(row.rank), _WHITE)
         box = {"boxstyle": "round,pad=0.15", "facecolor": ground, "edgecolor": "none"}
         look: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": style.TINY, "color": style.INK}
         ax.text(*middle, row.what, zorder=3, bbox=box, **look)
 
 
-def _tint(rank: int) -> str:
-    """A rank's colour, thinned with paper."""
-    fill = style.colour(rank)
-    parts = (int(fill[i : i + 2], 16) for i in (1, 3, 5))
-    return "#" + "".join(f"{round(255 - _TINT * (255 - part)):02x}" for part in parts)
-
-
-def _unit(seconds: float) -> tuple[float, str]:
-    return next((pair for pair in ((1.0, "s"), (1e3, "ms")) if seconds * pair[0] >= 2), (1e6, "µs"))
-
-
 def _set_axes(ax: Axes, last: float, unit: str, ranks: Sequence[int], lang: str) -> None:
     ax.set_xlim(-0.01 * last, 1.02 * last)
-    ax.set_ylim(len(ranks) - 0.5, -0.5)
-    ax.set_yticks(range(len(ranks)), [f"{labels.say('rank', lang)} {rank}" for rank in ranks])
-    for rank, label in zip(ranks, ax.get_yticklabels(), strict=True):
-        fill = style.colour(rank)
-        label.set_color(style.ink_on(fill))
-        label.set_bbox({"boxstyle": "round,pad=0.25", "facecolor": fill, "edgecolor": style.INK, "lw": 0.6})
-    ax.tick_params(axis="y", length=0, pad=8)
-    ax.set_xlabel(_say("time", lang, unit=unit), loc="left")
-    ax.grid(axis="x", color=style.GRID, lw=0.6, zorder=1)
-    ax.set_axisbelow(True)
-    ax.spines["left"].set_visible(False)
+    set_rows(ax, ranks, labels.say("rank", lang), _say("time", lang, unit=unit))
+    set_grid(ax)
 
 
 def _draw_around(ax: Axes, rows: Sequence[Span], title: str, foot: Sequence[str], lang: str) -> None:

@@ -11,6 +11,7 @@ from matplotlib.patches import Patch, Rectangle
 from mindlab.draw import labels, style
 from mindlab.draw.board import wrap
 from mindlab.draw.picture import canvas, describe
+from mindlab.draw.rows import set_rows, unit_for
 from mindlab.predict import units
 from mindlab.trace.slots import Slot, idle_share, span
 
@@ -25,7 +26,7 @@ _SAY = {
 }
 _TALL = 0.72
 """The height of a box; a rank's row is 1 high."""
-_TINT = 0.45
+_WHITE = 0.55
 """How much of a rank's colour is in a box that a model made: a timed one has all of it."""
 
 
@@ -55,7 +56,7 @@ def pipeline(
     rows = _rows(slots)
     if ax is None:
         ax = canvas(style.FULL_WIDTH, 1.35 + max(2, len(rows)) * (0.42 if len(rows) <= 8 else 0.32), cjk)
-    factor, name = (1.0, unit) if unit else _unit(whole)
+    factor, name = (1.0, unit) if unit else unit_for(whole)
     with style.look(cjk):
         _draw_idle(ax, len(rows), whole * factor)
         begin = min(slot.start for slot in slots)
@@ -85,7 +86,7 @@ def _draw_idle(ax: Axes, rows: int, whole: float) -> None:
 def _draw_box(ax: Axes, slot: Slot, corner: tuple[float, int], wide: float, of: tuple[float, bool]) -> None:
     """A box, and its number where there is room."""
     whole, modelled = of
-    fill = _tint(slot.rank) if modelled else style.colour(slot.rank)
+    fill = style.tinted(style.colour(slot.rank), _WHITE) if modelled else style.colour(slot.rank)
     patch = Rectangle(
         (corner[0], corner[1] - _TALL / 2), wide, _TALL,
         facecolor=fill, edgecolor=style.INK, hatch=style.hatch(slot.rank) or None,
@@ -104,29 +105,10 @@ def _number(slot: Slot) -> str:
     return f"{slot.microbatch}:{slot.step}" if slot.step else str(slot.microbatch)
 
 
-def _tint(rank: int) -> str:
-    """A rank's colour, thinned with paper."""
-    fill = style.colour(rank)
-    parts = (int(fill[i : i + 2], 16) for i in (1, 3, 5))
-    return "#" + "".join(f"{round(255 - _TINT * (255 - part)):02x}" for part in parts)
-
-
-def _unit(seconds: float) -> tuple[float, str]:
-    return next((pair for pair in ((1.0, "s"), (1e3, "ms")) if seconds * pair[0] >= 2), (1e6, "µs"))
-
-
 def _set_axes(ax: Axes, rows: Sequence[tuple[int, int]], whole: float, words: tuple[str, str]) -> None:
     word, name = words
     ax.set_xlim(-0.01 * whole, 1.02 * whole)
-    ax.set_ylim(len(rows) - 0.5, -0.5)
-    ax.set_yticks(range(len(rows)), [f"{word} {rank}" for _, rank in rows])
-    for (_, rank), label in zip(rows, ax.get_yticklabels(), strict=True):
-        fill = style.colour(rank)
-        label.set_color(style.ink_on(fill))
-        label.set_bbox({"boxstyle": "round,pad=0.25", "facecolor": fill, "edgecolor": style.INK, "lw": 0.6})
-    ax.tick_params(axis="y", length=0, pad=8)
-    ax.set_xlabel(name, loc="left")
-    ax.spines["left"].set_visible(False)
+    set_rows(ax, [rank for _, rank in rows], word, name)
 
 
 def _legend(slots: Sequence[Slot], modelled: bool, what: str, lang: str) -> list[Patch]:

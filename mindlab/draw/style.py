@@ -41,6 +41,16 @@ def colour(rank: int) -> str:
     return RANK_COLOURS[rank % len(RANK_COLOURS)]
 
 
+def tinted(fill: str, white: float) -> str:
+    """A fill "#rrggbb" with this share of white, 0 to 1, mixed in.
+
+    >>> tinted("#4050c0", 0.5)
+    '#a0a8e0'
+    """
+    channels = (int(fill[i : i + 2], 16) for i in (1, 3, 5))
+    return "#" + "".join(f"{round(c + (255 - c) * white):02x}" for c in channels)
+
+
 def hatch(rank: int) -> str:
     """The matplotlib hatch of a rank: none for 0 to 7, strokes for 8 to 15."""
     return "////" if rank % len(RANK_COLOURS) >= 8 else ""

@@ -16,6 +16,15 @@ ROW = HIDDEN * 4
 Tensor = torch.Tensor
 
 
+STATEMENT = """
+This rank's tokens through their experts, each expert on its own rank. `x` is (T, 8), perhaps empty; `choices`
+(T, 2) and `weights` (T, 2) are what the router said. `experts` is (E, 8, 8); expert e gives
+`torch.tanh(x @ experts[e])`. Experts are dealt to ranks as `torch.tensor_split` deals, and a rank may apply
+those alone that are its own. `swapped` of `mindlab.parallel.expert` may be used.
+"""
+"""Of both cases whose repair is the whole layer."""
+
+
 def lengths(trial: Trial) -> list[int]:
     """How many tokens each rank has: as many as experts in an even trial, else 9, 6, 3, … and none."""
     if trial.sizes.get("even"):

@@ -69,12 +69,7 @@ def tokens_gathered(x: Tensor, choices: Tensor, weights: Tensor, experts: Tensor
 REPAIR = Exercise(
     name="06-d",
     title="Four devices, one process",
-    statement="""
-This rank's tokens through their experts, each expert on its own rank. `x` is (T, 8), perhaps empty; `choices`
-(T, 2) and `weights` (T, 2) are what the router said. `experts` is (E, 8, 8); expert e gives
-`torch.tanh(x @ experts[e])`. Experts are dealt to ranks as `torch.tensor_split` deals, and a rank may apply
-those alone that are its own. `swapped` of `mindlab.parallel.expert` may be used.
-""",
+    statement=given.STATEMENT,
     inputs=given.mixture,
     reference=given.one_card,
     budget=Budget(sent=Bound(OfTrial(given.least), allowed=OfTrial(given.with_ids))),
