@@ -25,6 +25,12 @@ CASES = {
     "held": lambda run, **k: draw.held({"a": [{"weights": 4096, "KV": 512}] * run.ranks}, **k),
     "error": lambda run, **k: draw.error(np.zeros((run.ranks, 5)), np.ones((run.ranks, 5)), **k),
     "images": lambda run, **k: draw.images({"a": np.zeros((run.ranks, 3, 5)), "b": np.ones((1, 3, 5))}, **k),
+    "seams": lambda run, **k: draw.seams(
+        {"a": np.zeros((3, 2 * run.ranks, 9))},
+        np.ones((3, 2 * run.ranks, 9)),
+        lengths=([2] * run.ranks, [4, 5]),
+        **k,
+    ),
     "matmul": lambda run, **k: draw.matmul(*made.cut_product(run.ranks), **k),
     "layout": lambda run, **k: draw.layout(*made.exchanged(run.ranks), **k),
     "route": lambda run, **k: draw.route(

@@ -10,6 +10,7 @@
     ml.draw.error(got, want)        where a result is wrong, and by how much
     ml.draw.route(tokens, routes, holders)  tokens, the experts that take them, and who computes how many
     ml.draw.images(rows)            rows of small pictures that a model made
+    ml.draw.seams(pictures, want)   photographs made tile by tile, and where they are wrong
     ml.draw.moves(run)              who sends to whom, round by round
     ml.draw.ring(run)               whose block each rank holds, step by step
     ml.draw.mesh(axes)              ranks on a mesh, and who talks to whom on which axis
@@ -49,6 +50,7 @@ _HOMES = {
     "curves": "mindlab.draw.contest",
     "error": "mindlab.draw.heat",
     "images": "mindlab.draw.thumbnails",
+    "seams": "mindlab.draw.mosaics",
     "held": "mindlab.draw.holdings",
     "mask": "mindlab.draw.causal",
     "pair": "mindlab.draw.paired",
@@ -77,6 +79,7 @@ if TYPE_CHECKING:
     from mindlab.draw.machine import topology as topology
     from mindlab.draw.matrix import traffic as traffic
     from mindlab.draw.mesh_places import mesh as mesh
+    from mindlab.draw.mosaics import seams as seams
     from mindlab.draw.paired import pair as pair
     from mindlab.draw.pieces import Piece as Piece
     from mindlab.draw.player import play as play

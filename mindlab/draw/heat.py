@@ -16,7 +16,7 @@ from mindlab.draw.picture import describe
 
 _ABOVE, _LEFT, _BELOW, _SCALE = 0.5, 0.42, 0.36, 0.8
 _WIDEST, _TALLEST = 1.75, 2.1
-_GREYS = LinearSegmentedColormap.from_list("greys", [style.PAPER, "#1a1a1a"])
+GREYS = LinearSegmentedColormap.from_list("greys", [style.PAPER, "#1a1a1a"])
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def _draw_panel(
     board.text(x, y - 0.15, said, style.SMALL, ha="left", color=style.FADED)
     where = (x, x + wide, y + tall, y)
     shown = np.ma.masked_invalid(panel.values)
-    board.ax.imshow(shown, cmap=_GREYS, vmin=0, vmax=top, extent=where, interpolation="none", zorder=2)
+    board.ax.imshow(shown, cmap=GREYS, vmin=0, vmax=top, extent=where, interpolation="none", zorder=2)
     board.cell(x, y, wide, tall, facecolor="none", zorder=3)
     _draw_broken(board, panel, corner, size)
     rows, columns = panel.values.shape
@@ -152,7 +152,7 @@ def _draw_scale(board: Board, plan: _Plan, top: float) -> None:
     tall = plan.size[1]
     ramp = np.linspace(1, 0, 64)[:, None]
     where = (x, x + 0.16, y + tall, y)
-    board.ax.imshow(ramp, cmap=_GREYS, vmin=0, vmax=1, extent=where, interpolation="none", zorder=2)
+    board.ax.imshow(ramp, cmap=GREYS, vmin=0, vmax=1, extent=where, interpolation="none", zorder=2)
     board.cell(x, y, 0.16, tall, facecolor="none", zorder=3)
     for share in (1.0, 0.5, 0.0):
         board.text(x + 0.21, y + (1 - share) * tall, f"{share * top:.3g}", style.TINY, ha="left")

@@ -77,6 +77,8 @@ _SAY: dict[str, tuple[str, str]] = {
     "error": ("error", "误差"),
     "reference": ("the right values", "正确值"),
     "largest": ("largest: {value}", "最大:{value}"),
+    "mean_error": ("mean: {value}", "平均:{value}"),
+    "on_one_card": ("on one card", "单卡"),
     "not_finite": ("not finite: {count}", "非有限值:{count}"),
     "from_run": (
         "shapes and ids of a run on {ranks} ranks ({backend})",
