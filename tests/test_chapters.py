@@ -43,6 +43,11 @@ FORMULAS = {
         r"2Lb\frac{p-1}{p}\frac{s}{p}Kde",
         r"\frac{4s_qs_kH}",
     ),
+    "11": (
+        r"\frac{1}{p}\sum_r\Big(\prod_i\hatn_{r,i}-\prod_in_{r,i}\Big)bCe",
+        r"\frac{\prod_i\hatn_i}{\prod_in_i}-1",
+        r"n(p-1)(1+3bG)e",
+    ),
 }
 """Formulas that the chapter is about, without spaces: each must stand in a check that ran."""
 VARIANTS = {
@@ -56,6 +61,7 @@ VARIANTS = {
     "08": {"ranks": 3, "new_tokens": 3, "length": 16},
     "09": {"ranks": 6, "sequence": 60, "head_dim": 8},
     "10": {"ranks": 3, "length": 25, "head_dim": 8},
+    "11": {"ranks": 3, "width": 21},
 }
 """Other parameters with which a chapter must run to its end, too."""
 OWN_REPAIRS = {"01-a", "01-b"}

@@ -67,20 +67,21 @@ def seams(
     lengths: Sequence[Sequence[int]] = (),
     between: tuple[float, float] = (-1.0, 1.0),
     top: float | None = None,
+    name: str = "",
     title: str = "",
     provenance: str | None = None,
     language: str | None = None,
 ) -> Axes:
     """The Axes with photographs in their own colours, the right one first, and below each where it is wrong.
 
-    `want` is the right one, `pictures` the others by name: (3, height, width), or with a batch of 1, values
-    `between` black and white. The error of a pixel is that of its worst colour, from white (0) to black:
-    `top`, or the largest of all. `lengths` are the tiles' heights and widths in pixels (`Tiling.lengths`):
-    marks stand outside where two meet, so that nothing hides a seam. NaN and infinity are crossed out and
-    counted. Raises ValueError for pictures that differ in size, or tiles that do not make up the picture.
+    `want` is the right one, called `name`, `pictures` are the others by theirs: (3, height, width), or with a
+    batch of 1, values `between` black and white. The error of a pixel is that of its worst colour, from white
+    (0) to black: `top`, or the largest of all. `lengths` are the tiles' heights and widths in pixels
+    (`Tiling.lengths`): marks stand outside where two meet, so that nothing hides a seam. NaN and infinity are
+    crossed out and counted. Raises ValueError for pictures that differ in size, or tiles that do not fit.
     """
     lang = labels.choose(language)
-    made = _made(pictures, want, labels.say("on_one_card", lang))
+    made = _made(pictures, want, name or labels.say("on_one_card", lang))
     height, width = made[0].picture.shape[:2]
     _check(made, lengths, between, top)
     most = max(one.largest for one in made[1:])

@@ -97,7 +97,7 @@ def exchange_halo(
 
 
 def shared_group_norm(norm: nn.GroupNorm, x: Tensor, own: Sequence[slice], group: Group = None) -> Tensor:
-    """The GroupNorm of x with the statistics of all ranks' own pixels, `own` saying which of x those are.
+    """The GroupNorm of x by all ranks' own pixels; `own` says where in x this rank's are.
 
     The halo's pixels are normalised too, and not counted: they are another rank's own.
     """
