@@ -22,7 +22,7 @@ from mindlab.trace.stated import Work
 def _ring_step():
     rank, ranks = dist.get_rank(), dist.get_world_size()
     x, y = torch.ones(3), torch.empty(3)
-    recorder.compute(10, 20, "before")
+    recorder.compute(10, nbytes=20, what="before")
     ml.step("turn")
     sent = dist.isend(x, (rank + 1) % ranks)
     taken = dist.irecv(y, (rank - 1) % ranks)
@@ -104,7 +104,7 @@ def test_a_call_that_raised_takes_no_place():
 def test_nothing_is_kept_and_nothing_raises_where_nothing_is_recorded():
     """Would catch attention on one card that fails outside a rank, and a paused block that leaves rows."""
     for odd in (1, -1, math.nan, "many", None, object(), 10**400):
-        assert recorder.compute(odd, odd, odd) is None
+        assert recorder.compute(odd, nbytes=odd, what=odd) is None
 
     def paused():
         with recorder.paused():
@@ -119,7 +119,7 @@ def test_what_is_no_amount_of_work_is_noted_not_raised():
     def odd():
         for flop in (-1, math.nan, math.inf, "many", None):
             recorder.compute(flop)
-        recorder.compute(torch.tensor(7.0), 3)
+        recorder.compute(torch.tensor(7.0), nbytes=3)
 
     run = ml.launch(odd, ranks=2)
     assert [(work.flop, work.nbytes) for work in run.work] == [(7.0, 3), (7.0, 3)]

@@ -102,7 +102,7 @@ def _state_work(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool)
     pairs = batch * heads * visible_pairs(queries, k.shape[1], causal)
     values = 0 if k.numel() and v.data_ptr() == k.data_ptr() else v.numel()  # a view of k is read once
     numbers = q.numel() + k.numel() + values + batch * queries * heads * v.shape[-1]
-    recorder.compute(2 * (dim + v.shape[-1]) * pairs, numbers * q.element_size(), "attention")
+    recorder.compute(2 * (dim + v.shape[-1]) * pairs, nbytes=numbers * q.element_size(), what="attention")
 
 
 def _unseen(q: torch.Tensor, v: torch.Tensor, queries: int) -> tuple[torch.Tensor, torch.Tensor]:

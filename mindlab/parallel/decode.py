@@ -159,7 +159,7 @@ def merged_rows(parts: Tensor, dim: int) -> Tensor:
     wide = torch.float64 if parts.dtype == torch.float64 else torch.float32
     lses = parts[..., dim:].contiguous().view(wide).view(ranks, 1, 1, count)
     outs = parts[..., :dim].view(ranks, 1, count, 1, dim)
-    recorder.compute(2 * ranks * count * dim, parts.numel() * parts.element_size(), "merge")
+    recorder.compute(2 * ranks * count * dim, nbytes=parts.numel() * parts.element_size(), what="merge")
     return merge_lse(outs.unbind(), lses.unbind())[0].view(count, dim)
 
 

@@ -224,7 +224,9 @@ def _applied(layer: nn.Module, rows: torch.Tensor) -> torch.Tensor:
     for part in layer.modules():
         if isinstance(part, nn.Linear):  # a part of an expert that is cut over a group states its own
             moved = len(rows) * (part.in_features + part.out_features) + part.weight.numel()
-            recorder.compute(2 * len(rows) * part.weight.numel(), moved * rows.element_size(), "expert")
+            recorder.compute(
+                2 * len(rows) * part.weight.numel(), nbytes=moved * rows.element_size(), what="expert"
+            )
     out: torch.Tensor = layer(rows)
     return out
 

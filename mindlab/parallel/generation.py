@@ -160,7 +160,7 @@ def state_linear(part: nn.Module, x: Tensor) -> None:
     Layers that are split over heads tell of themselves.
     """
     weights = linear_weights(part)
-    recorder.compute(2 * x.shape[0] * x.shape[1] * weights, weights * x.element_size(), "linear")
+    recorder.compute(2 * x.shape[0] * x.shape[1] * weights, nbytes=weights * x.element_size(), what="linear")
 
 
 def _capacity(model: Decoder, prompts: Sequence[Tensor], tokens: int) -> int:

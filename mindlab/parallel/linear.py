@@ -148,7 +148,7 @@ def matmul(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> 
         )
     out = F.linear(x, weight, bias)
     moved = (x.numel() + weight.numel() + out.numel()) * x.element_size()
-    recorder.compute(2 * x.numel() * weight.shape[0], moved, "linear")
+    recorder.compute(2 * x.numel() * weight.shape[0], nbytes=moved, what="linear")
     return out
 
 

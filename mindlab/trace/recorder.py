@@ -85,7 +85,7 @@ def note(text: str) -> None:
         _present.notes.append(text)
 
 
-def compute(flop: float, nbytes: float = 0, what: str = "") -> None:
+def compute(flop: float, *, nbytes: float = 0, what: str = "") -> None:
     """State that this rank computes `flop` floating-point operations at this place of its program.
 
     `nbytes`: bytes of memory read and written. It becomes a row of `Run.work`, by which `ml.replay` knows
