@@ -1,16 +1,18 @@
 """Every picture: the marks on it are those of its data, and it draws without a warning."""
 
+import re
 from dataclasses import replace
 
 import draw_runs as made
 import numpy as np
 import pytest
 from draw_marks import arrows, fills, no_warning, texts  # noqa: F401 - the fixture works by being here
+from matplotlib import pyplot as plt
 from matplotlib.colors import to_hex
 from matplotlib.patches import Polygon, Rectangle
 
 from mindlab import draw
-from mindlab.draw import lanes, loglog, rounds, style
+from mindlab.draw import lanes, loglog, picture, rounds, style
 
 # shards -----------------------------------------------------------------------------------------------------
 
@@ -240,3 +242,12 @@ def test_no_points_is_an_error_that_says_what_to_give() -> None:
     """Would catch an empty picture."""
     with pytest.raises(ValueError, match="rows of"):
         draw.curve([])
+
+
+def test_the_digits_of_a_label_stay_and_those_of_a_coordinate_go() -> None:
+    """A picture that says 0.00 where 0.00057 was meant, because numbers were shortened in words too."""
+    figure, ax = plt.subplots()
+    ax.text(0.123456, 0.5, "off by 0.00057")
+    made = picture.svg(figure, "alt: 1.23456")
+    assert "off by 0.00057" in made and "1.23456" in made
+    assert not re.search(r'(?:x|d|transform)="[^"]*\d\.\d{3,}', made)

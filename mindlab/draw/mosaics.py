@@ -27,6 +27,8 @@ class _Made:
     name: str
     picture: np.ndarray
     error: np.ndarray | None = None
+    off: np.ndarray | None = None
+    """The error of each colour by itself."""
 
     @property
     def finite(self) -> np.ndarray:
@@ -41,7 +43,10 @@ class _Made:
 
     @property
     def mean(self) -> float:
-        return float(self.finite.mean()) if self.finite.size else 0.0
+        """Of all values, each colour by itself: what `(picture - want).abs().mean()` says."""
+        assert self.off is not None
+        numbers = self.off[np.isfinite(self.off)]
+        return float(numbers.mean()) if numbers.size else 0.0
 
     @property
     def broken(self) -> int:
@@ -76,9 +81,10 @@ def seams(
 
     `want` is the right one, called `name`, `pictures` are the others by theirs: (3, height, width), or with a
     batch of 1, values `between` black and white. The error of a pixel is that of its worst colour, from white
-    (0) to black: `top`, or the largest of all. `lengths` are the tiles' heights and widths in pixels
-    (`Tiling.lengths`): marks stand outside where two meet, so that nothing hides a seam. NaN and infinity are
-    crossed out and counted. Raises ValueError for pictures that differ in size, or tiles that do not fit.
+    (0) to black: `top`, or the largest of all; the mean beside it is that of all values. `lengths` are the
+    tiles' heights and widths in pixels (`Tiling.lengths`): marks stand outside where two meet, so that
+    nothing hides a seam. NaN and infinity are crossed out and counted. Raises ValueError for pictures that differ in
+    size, or tiles that do not fit.
     """
     lang = labels.choose(language)
     made = _made(pictures, want, name or labels.say("on_one_card", lang))
@@ -110,7 +116,8 @@ def _made(pictures: Mapping[str, Any], want: Any, name: str) -> list[_Made]:
         if picture.shape != right.shape:
             sizes = [" x ".join(map(str, each.shape[:2])) for each in (picture, right)]
             raise ValueError(f"{one} is {sizes[0]} pixels, want {sizes[1]}: join the tiles first")
-        made.append(_Made(one, picture, np.abs(picture - right).max(-1)))
+        off = np.abs(picture - right)
+        made.append(_Made(one, picture, off.max(-1), off))
     return made
 
 

@@ -80,6 +80,10 @@ def save(figure: Figure, path: str | Path, alt: str = "") -> Path:
     return path
 
 
+_SHORT = re.compile(r"\d+\.\d{3,}")
+"""A coordinate with more digits than anyone sees. Only tags are shortened: in words digits count."""
+
+
 def _svg(figure: Figure, alt: str, title: str) -> str:
     buffer = io.StringIO()
     nothing = {"Date": None, "Creator": None, "Format": None, "Type": None}
@@ -94,7 +98,7 @@ def _tidy(text: str, alt: str, title: str) -> str:
     text = re.sub(r"\s*<metadata>.*?</metadata>", "", text, flags=re.S)
     used = set(re.findall(r"(?:url\(#|href=\"#)([^\")]+)", text))
     text = re.sub(r' id="([^"]+)"', lambda m: m[0] if m[1] in used else "", text)
-    text = re.sub(r"\d+\.\d{3,}", lambda m: f"{float(m[0]):.2f}", text)
+    text = re.sub(r"<[^>]*>", lambda tag: _SHORT.sub(lambda m: f"{float(m[0]):.2f}", tag[0]), text)
     text = re.sub(r"(font: [^;\"]*?px )[^;\"]*", lambda m: m[1] + style.FONT_STACK, text)
     text = re.sub(r"(font-family: )[^;\"]*", lambda m: m[1] + style.FONT_STACK, text)
     name = html.escape(title or alt.split(". ")[0], quote=True)
