@@ -5,7 +5,8 @@ their parts. Activations that a layer keeps for a backward pass: `activations`, 
 `activation_terms`. What ring and Ulysses attention hold while they run: `ring_attention_held`,
 `ulysses_attention_held`, their parts in `…_terms`. A cache of keys and values cut by heads is `kv_cache`, one
 cut by position `kv_cache_shard` or, of latents, `latent_cache`; a new token reads all of it.
-`itemsize` is the bytes of one element.
+`itemsize` is the bytes of one element. What a card holds of a whole model (`ml.architecture`) that serves:
+`model_terms`, of which `model_weights` is one.
 
 `value` is the mean where ranks differ; `per_rank` then holds each rank's whole bytes, and `by_rank(ranks)`
 gives them either way. An allocator rounds up and keeps more than that: compare with bytes that are in use.
@@ -32,6 +33,7 @@ from mindlab.predict.held import (
     ulysses_attention_held,
     ulysses_attention_terms,
 )
+from mindlab.predict.model_memory import model_terms, model_weights
 from mindlab.predict.weights import (
     attention_weights,
     block_weights,
@@ -61,4 +63,6 @@ __all__ = [
     "ring_attention_terms",
     "ulysses_attention_held",
     "ulysses_attention_terms",
+    "model_weights",
+    "model_terms",
 ]

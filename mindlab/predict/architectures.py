@@ -1,0 +1,194 @@
+"""Models on paper: the shape of each layer, what follows from it, and where the numbers come from.
+
+Two kinds: "decoder", which writes token after token and keeps a cache of keys and values, and "dit", a
+diffusion transformer, which sees a whole picture or video at once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mindlab.errors import UnknownName
+from mindlab.predict.quantity import Quantity
+from mindlab.predict.shapes import check_whole
+
+_DATA = Path(__file__).parent / "data"
+
+
+@dataclass(frozen=True)
+class Experts:
+    """The mixture of experts in a layer."""
+
+    count: int
+    top_k: int
+    inner: int
+    """Inner width of one expert."""
+    shared: int = 0
+    """Experts that take every token."""
+    dense_layers: int = 0
+    """The first layers, which have one MLP of the model's `inner` in their place."""
+    bias: bool = False
+    """A number an expert that the router adds before it chooses."""
+
+
+@dataclass(frozen=True)
+class Latent:
+    """Multi-head latent attention (DeepSeek-AI 2024): what the cache keeps, and the widths around it."""
+
+    kv_rank: int
+    q_rank: int
+    """0: queries come from the hidden state straight away."""
+    rope_dim: int
+    nope_dim: int
+    value_dim: int
+
+
+@dataclass(frozen=True)
+class Dit:
+    """What a diffusion transformer has beside its layers."""
+
+    double: int = 0
+    """Blocks with own weights for text and picture, which attend together."""
+    single: int = 0
+    """Blocks of one stream whose attention and MLP stand beside each other."""
+    text_tokens: int = 0
+    cross_attention: bool = False
+    """True: text is only looked at. False: it is a part of the sequence."""
+    patch: tuple[int, int, int] = (1, 2, 2)
+    """Of frames, rows and columns of the latent."""
+    vae_stride: tuple[int, int, int] = (1, 8, 8)
+    channels: int = 16
+    """Of the latent."""
+    guided: bool = False
+    """Two passes a step (classifier-free guidance)."""
+    text_width: int = 0
+    pooled_width: int = 0
+    """Width of one more vector of the text; 0: none."""
+    guidance_embedded: bool = False
+    refiner_blocks: int = 0
+    """Blocks that only the text goes through first."""
+    modulation: str = "block"
+    """ "block": 6 h² a stream in each block (3 h² in a single one); "shared": once; or a width w: 12 w h."""
+
+    @property
+    def values_per_token(self) -> int:
+        """How many numbers of the latent one token stands for."""
+        frames, rows, columns = self.patch
+        return frames * rows * columns * self.channels
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """A model's shape. Nothing in it was measured; `published` says what others print about it."""
+
+    name: str
+    kind: str
+    """ "decoder" or "dit"."""
+    layers: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    inner: int
+    """Inner width of the MLP."""
+    gated: bool = False
+    vocabulary: int = 0
+    tied: bool = False
+    """The embedding is the matrix to logits too."""
+    qkv_bias: bool = False
+    qk_norm: bool = False
+    experts: Experts | None = None
+    latent: Latent | None = None
+    dit: Dit | None = None
+    published: tuple[tuple[str, float, str], ...] = ()
+    """(what, value, source): "parameters", "active parameters", "kv bytes a token"."""
+    source: str = ""
+
+    def parameters(self) -> Quantity:
+        """How many numbers the model has to hold.
+
+        >>> ml.architecture("llama-3.1-8b").parameters().value
+        8030261248
+        """
+        from mindlab.predict.parameters import parameters
+
+        return parameters(self)
+
+    def active_parameters(self) -> Quantity:
+        """How many of them one token meets: of the experts those that are chosen, and the shared ones.
+
+        >>> ml.architecture("mixtral-8x7b").active_parameters().value
+        12879925248
+        """
+        from mindlab.predict.parameters import active_parameters
+
+        return active_parameters(self)
+
+    def kv_bytes_per_token(self, itemsize: int = 2) -> Quantity:
+        """Bytes that one token leaves in the cache of all layers. Raises ValueError for a DiT: it has none.
+
+        >>> ml.architecture("deepseek-v3").kv_bytes_per_token().value
+        70272
+        """
+        from mindlab.predict.decoding import latent_cache
+        from mindlab.predict.held import kv_cache
+
+        if self.kind != "decoder":
+            raise ValueError(f"{self.name} is a diffusion transformer: it keeps no cache of keys and values")
+        if self.latent is not None:
+            return latent_cache(
+                1, 1, self.latent.kv_rank, self.latent.rope_dim, itemsize=itemsize, layers=self.layers
+            )
+        return kv_cache(1, 1, self.kv_heads, self.head_dim, itemsize=itemsize, layers=self.layers)
+
+    def tokens(self, *, height: int, width: int, frames: int = 1) -> int:
+        """How long the sequence of a picture or video is, text included where it is a part of it.
+
+        Sizes are in pixels; parts of a patch count as a whole one. Raises ValueError for a decoder.
+
+        >>> ml.architecture("hunyuan-video").tokens(frames=129, height=720, width=1280)
+        119056
+        """
+        if self.dit is None:
+            raise ValueError(f"{self.name} writes text: it has no pictures to count tokens of")
+        check_whole(1, height=height, width=width, frames=frames)
+        stride, patch = self.dit.vae_stride, self.dit.patch
+        latent = (1 + (frames - 1) // stride[0], height // stride[1], width // stride[2])
+        count = 1
+        for length, part in zip(latent, patch, strict=True):
+            count *= -(-length // part)
+        return count + (0 if self.dit.cross_attention else self.dit.text_tokens)
+
+    def __repr__(self) -> str:
+        shown = f"{self.parameters().value / 1e9:.4g} B parameters"
+        return f"{self.name}: {self.kind}, {self.layers} layers, {self.heads} heads, {shown}"
+
+
+def architecture(given: str | os.PathLike[str] | Mapping[str, Any]) -> Architecture:
+    """The Architecture of a name, of a model's config.json, or of what such a file says.
+
+    `architectures.names()` lists the shipped ones. Raises UnknownName; MindlabError, with file and field, for
+    a config that is not right or of a kind that is not known.
+
+    >>> ml.architecture("llama-3.1-70b")
+    llama-3.1-70b: decoder, 80 layers, 64 heads, 70.55 B parameters
+    """
+    from mindlab.predict import architecture_file, model_configs
+
+    if isinstance(given, Mapping):
+        return model_configs.read(given, "the config")
+    text = os.fspath(given)
+    if text.endswith(".json"):
+        return model_configs.read_file(Path(text))
+    if text not in names():
+        raise UnknownName("model", text, [*names(), "or a path to a config.json"])
+    return architecture_file.read(_DATA / f"{text}.yaml")
+
+
+def names() -> list[str]:
+    """The names of the shipped models."""
+    return sorted(path.stem for path in _DATA.glob("*.yaml"))

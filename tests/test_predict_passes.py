@@ -1,0 +1,89 @@
+"""The work and the memory of whole models against worked examples that others published."""
+
+import pytest
+
+import mindlab as ml
+from mindlab.predict.quantity import Quantity
+
+
+def whole(terms: dict[str, Quantity]) -> float:
+    return float(sum(term.value for term in terms.values()))
+
+
+@pytest.mark.parametrize(
+    ("name", "tokens", "flop"),
+    [("wan2.1-14b", 75_600, 6.523e15), ("hunyuan-video", 119_056, 1.207e16), ("flux.1-dev", 4608, 7.44e13)],
+)
+def test_one_pass_of_a_diffusion_transformer(name: str, tokens: int, flop: float) -> None:
+    """Cross attention forgotten, an MLP counted once where there are two streams, pairs halved."""
+    terms = ml.flops.dit_terms(ml.architecture(name), tokens)
+    assert whole(terms) == pytest.approx(flop, rel=1e-3)
+    assert whole(ml.flops.dit_terms(ml.architecture(name), tokens, batch=2)) == 2 * whole(terms)
+
+
+def test_the_share_of_attention() -> None:
+    """The whole right, its parts in the wrong boxes: 86.6 % of a HunyuanVideo step is attention."""
+    terms = ml.flops.dit_terms(ml.architecture("hunyuan-video"), 119_056)
+    assert terms["attention"].value / whole(terms) == pytest.approx(0.866, abs=1e-3)
+
+
+@pytest.mark.parametrize("name", ["llama-3.1-8b", "mixtral-8x7b", "deepseek-v3", "qwen2.5-72b"])
+def test_a_token_costs_two_flop_a_parameter(name: str) -> None:
+    """Experts that all work, or none, a layer too many: with one position attention is next to nothing."""
+    model = ml.architecture(name)
+    met = model.active_parameters().value - model.vocabulary * model.hidden  # the embedding is looked up
+    assert whole(ml.flops.decode_terms(model, 1)) == pytest.approx(2 * met, rel=2e-3)
+    assert whole(ml.flops.prefill_terms(model, 1)) == pytest.approx(2 * met, rel=2e-3)
+
+
+def test_a_prompt_sees_each_pair_once() -> None:
+    """Attention of a prompt without the mask: twice the work."""
+    model = ml.architecture("llama-3.1-8b")
+    pairs = 4096 * 4097 / 2
+    assert ml.flops.prefill_terms(model, 4096)["attention"].value == 4 * pairs * 32 * 128 * 32
+    assert ml.flops.prefill_terms(model, 4096)["logits"].value == 2 * 4096 * 128_256
+
+
+def test_latents_are_read_as_they_lie() -> None:
+    """Decoding with latent attention counted with the widths of the prefill."""
+    model = ml.architecture("deepseek-v3")
+    assert ml.flops.decode_terms(model, 100)["attention"].value == 2 * 100 * 128 * (2 * 512 + 64) * 61
+    assert ml.flops.prefill_terms(model, 1)["attention"].value == 2 * 128 * (192 + 128) * 61
+
+
+def test_the_other_kinds_terms_are_refused() -> None:
+    """A decoder's pass of a diffusion transformer, counted with a vocabulary of 0."""
+    with pytest.raises(ValueError, match="ask for dit_terms"):
+        ml.flops.prefill_terms(ml.architecture("flux.1-dev"), 8)
+    with pytest.raises(ValueError, match="ask for prefill_terms"):
+        ml.flops.dit_terms(ml.architecture("llama-3.1-8b"), 8)
+
+
+def test_weights_over_ranks_add_up() -> None:
+    """Norms cut as well, experts cut twice, a pipeline that keeps the whole model on each stage."""
+    for name in ("llama-3.1-70b", "deepseek-v3", "wan2.1-14b"):
+        model = ml.architecture(name)
+        one = ml.memory.model_weights(model).value
+        assert one == 2 * model.parameters().value
+        assert ml.memory.model_weights(model, pipeline=4).value == one / 4
+        eight = ml.memory.model_weights(model, tensor=8).value
+        assert one / 8 < eight < one / 8 * 1.4
+    moe = ml.architecture("deepseek-v3")
+    assert ml.memory.model_weights(moe, expert=8).value < 0.15 * ml.memory.model_weights(moe).value
+
+
+def test_what_a_card_holds() -> None:
+    """A cache that does not shrink by position, key-value heads cut too far, one buffer for two."""
+    model = ml.architecture("llama-3.1-70b")
+    alone = ml.memory.model_terms(model, tokens=4096, batch=4, communicators=2)
+    assert alone["kv_cache"].value == 4 * 4096 * 327_680
+    assert alone["communicators"].value == 2 * 2 * 200e6
+    shared = ml.memory.model_terms(model, tokens=4096, batch=4, tensor=16)
+    assert shared["kv_cache"].value == alone["kv_cache"].value / 8  # 8 key-value heads for 16 ranks
+    by_position = ml.memory.model_terms(model, tokens=4096, batch=4, context=16)
+    assert by_position["kv_cache"].value == alone["kv_cache"].value / 16
+    longer = ml.memory.model_terms(model, tokens=4096, generated=4096, batch=4)
+    assert longer["kv_cache"].value == 2 * alone["kv_cache"].value
+    cut = ml.memory.model_terms(model, tokens=4096, tensor=8, sequence_parallel=True)["activations"]
+    whole_hidden = ml.memory.model_terms(model, tokens=4096, tensor=8)["activations"]
+    assert whole_hidden.value - cut.value == 4096 * 2 * 2 * 8192 * 7 / 8
