@@ -44,6 +44,8 @@ _HOMES: dict[str, str] = {
     "progress": "mindlab.teach.record",
     "calibrate": "mindlab.planning.calibration",
     "topology": "mindlab.planning.topologies",
+    "architecture": "mindlab.predict.architectures",
+    "plan": "mindlab.planning.planner",
     "replay": "mindlab.planning.timeline",
     "play": "mindlab.draw.player",
     "explore": "mindlab.draw.explorer",
@@ -66,12 +68,14 @@ if TYPE_CHECKING:
     from mindlab.errors import CheckFailed as CheckFailed
     from mindlab.errors import MindlabError as MindlabError
     from mindlab.planning.calibration import calibrate as calibrate
+    from mindlab.planning.planner import plan as plan
     from mindlab.planning.timeline import replay as replay
     from mindlab.planning.topologies import topology as topology
     from mindlab.predict import flops as flops
     from mindlab.predict import memory as memory
     from mindlab.predict import seconds as seconds
     from mindlab.predict import volume as volume
+    from mindlab.predict.architectures import architecture as architecture
     from mindlab.ranks.backends import backends as backends
     from mindlab.ranks.backends import device as device
     from mindlab.ranks.launcher import launch as launch

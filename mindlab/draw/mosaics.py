@@ -83,8 +83,8 @@ def seams(
     batch of 1, values `between` black and white. The error of a pixel is that of its worst colour, from white
     (0) to black: `top`, or the largest of all; the mean beside it is that of all values. `lengths` are the
     tiles' heights and widths in pixels (`Tiling.lengths`): marks stand outside where two meet, so that
-    nothing hides a seam. NaN and infinity are crossed out and counted. Raises ValueError for pictures that differ in
-    size, or tiles that do not fit.
+    nothing hides a seam. NaN and infinity are crossed out and counted. Raises ValueError for pictures that
+    differ in size, or tiles that do not fit.
     """
     lang = labels.choose(language)
     made = _made(pictures, want, name or labels.say("on_one_card", lang))

@@ -114,6 +114,10 @@ class Topology:
         trunk = (at, "out", source // inner), (at, "in", target // inner)
         return ((at - 1, "out", source), *trunk, (at - 1, "in", target)), level
 
+    def rate(self, level: Level, nbytes: float) -> float:
+        """Bytes a second of a link of a level, for messages of that size. MindlabError where unknown."""
+        return _known(self, level, "bandwidth")
+
     def bandwidth(self, link: Link) -> float:
         """Bytes a second of a link. Raises MindlabError where that is unknown."""
         return _known(self, self.levels[link[0]], "bandwidth")

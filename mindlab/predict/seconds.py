@@ -5,6 +5,8 @@ All take `f(nbytes, ranks, *, alpha, beta, gamma=0.0)`. `nbytes` is D, the bytes
 of one link), `gamma` the seconds for adding a byte. A rank sends one message and receives one at a time; in
 the full-mesh forms it does so on all its p-1 links at once. One rank, or an empty tensor, takes 0 s.
 
+`collective` takes a topology in their place, and finds the quickest algorithm for a group of its cards.
+
 `cfg_speedup` takes the seconds of a guided step's parts; `pipeline` those of each stage, and `pipeline_idle`
 and `pipeline_overhead` say how much of their time stages idle.
 
@@ -16,6 +18,7 @@ The number is modelled: it says what the model says, nothing of contention, of c
 
 from __future__ import annotations
 
+from mindlab.planning.linked import collective as collective
 from mindlab.predict import rounds, sources
 from mindlab.predict.branches import cfg_speedup as cfg_speedup
 from mindlab.predict.chunks import check_size
