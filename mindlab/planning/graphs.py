@@ -23,6 +23,8 @@ class Builder:
         self.count = 0
         self._seconds: list[Floats] = []
         self._nbytes: list[Floats] = []
+        self._weights: list[Floats] = []
+        """The bytes that would take as long at the level's full rate, where that depends on the size."""
         self._paths: list[tuple[Ints, Ints]] = []
         """(tasks, paths) of the messages."""
         self.held: list[tuple[Ints, Ints]] = []
@@ -39,8 +41,9 @@ class Builder:
 
     def messages(self, source: npt.ArrayLike, target: npt.ArrayLike, nbytes: npt.ArrayLike) -> Ints:
         """A message for each row, between cards: alpha of the path, then the bytes over its links."""
-        paths, alphas = self.routes.between(np.asarray(source), np.asarray(target))
-        tasks = self._add(alphas, np.asarray(nbytes, dtype=float))
+        paths, alphas, levels = self.routes.between(np.asarray(source), np.asarray(target))
+        sizes = np.broadcast_to(np.asarray(nbytes, dtype=float), alphas.shape)
+        tasks = self._add(alphas, sizes, self.routes.weighed(sizes, levels))
         self._paths.append((tasks, paths))
         return tasks
 
@@ -92,16 +95,21 @@ class Builder:
         empty = [np.empty(0)]
         return Graph(
             np.concatenate(self._seconds or empty),
-            np.concatenate(self._nbytes or empty),
+            np.concatenate(self._weights or empty),
             all_paths,
             edges,
             self.routes.bandwidth(),
         )
 
-    def _add(self, seconds: Floats, nbytes: Floats) -> Ints:
+    def moved(self) -> Floats:
+        """The bytes of each task."""
+        return np.concatenate(self._nbytes or [np.empty(0)])
+
+    def _add(self, seconds: Floats, nbytes: Floats, weights: Floats | None = None) -> Ints:
         first, self.count = self.count, self.count + len(seconds)
         self._seconds.append(seconds)
         self._nbytes.append(nbytes)
+        self._weights.append(nbytes if weights is None else weights)
         return np.arange(first, self.count)
 
 
@@ -111,38 +119,55 @@ class Routes:
     def __init__(self, topology: Topology) -> None:
         self.topology = topology
         self.links: dict[Link, int] = {}
-        self._known: dict[tuple[int, int], tuple[list[int], float]] = {}
+        self._known: dict[tuple[int, int], tuple[list[int], float, int]] = {}
         self._alphas: dict[Level, float] = {}
 
-    def between(self, source: Ints, target: Ints) -> tuple[Ints, Floats]:
-        """(paths, alphas) for each row."""
+    def between(self, source: Ints, target: Ints) -> tuple[Ints, Floats, Ints]:
+        """(paths, alphas, numbers of the levels that they meet on) for each row."""
         pairs, back = np.unique(source * self.topology.cards + target, return_inverse=True)
         found = [self._route(int(p) // self.topology.cards, int(p) % self.topology.cards) for p in pairs]
-        width = max((len(links) for links, _ in found), default=1)
-        table = np.array([[*links, *[NO_LINK] * (width - len(links))] for links, _ in found], dtype=np.int64)
-        alphas = np.array([alpha for _, alpha in found], dtype=float)
-        return table.reshape(len(pairs), width)[back], alphas[back]
+        width = max((len(links) for links, *_ in found), default=1)
+        table = np.array([[*links, *[NO_LINK] * (width - len(links))] for links, *_ in found], dtype=np.int64)
+        alphas = np.array([alpha for _, alpha, _ in found], dtype=float)
+        levels = np.array([level for *_, level in found], dtype=np.int64)
+        return table.reshape(len(pairs), width)[back], alphas[back], levels[back]
+
+    def weighed(self, nbytes: Floats, levels: Ints) -> Floats:
+        """Bytes, as many more as a message of that size is slower than the level's full rate."""
+        if not any(level.by_size for level in self.topology.levels):
+            return nbytes
+        kinds, back = np.unique(np.stack([levels, nbytes]), axis=1, return_inverse=True)
+        slower = [self._slower(int(level), size) for level, size in kinds.T]
+        weights: Floats = nbytes * np.array(slower, dtype=np.float64)[back.ravel()]
+        return weights
+
+    def _slower(self, number: int, nbytes: float) -> float:
+        level = self.topology.levels[number]
+        if not level.by_size or not nbytes:
+            return 1.0
+        return self.topology.bandwidth((number,)) / self.topology.rate(level, nbytes)
 
     def bandwidth(self) -> Floats:
         """Bytes a second by number of link."""
         return np.array([np.inf, *(self.topology.bandwidth(link) for link in self.links)])
 
-    def _route(self, source: int, target: int) -> tuple[list[int], float]:
+    def _route(self, source: int, target: int) -> tuple[list[int], float, int]:
         found = self._known.get((source, target))
         if found is None:
             path, level = self.topology.path(source, target)
             if level not in self._alphas:
                 self._alphas[level] = self.topology.alpha(level)
             links = [self.links.setdefault(link, len(self.links) + 1) for link in path]
-            found = self._known[source, target] = (links, self._alphas[level])
+            number = self.topology.levels.index(level)
+            found = self._known[source, target] = (links, self._alphas[level], number)
         return found
 
 
-def bytes_by_link(graph: Graph, routes: Routes) -> dict[str, float]:
+def bytes_by_link(graph: Graph, builder: Builder) -> dict[str, float]:
     """The bytes that crossed each link that was used, the busiest link first."""
-    totals = np.zeros(len(graph.bandwidth))
+    totals, moved, routes = np.zeros(len(graph.bandwidth)), builder.moved(), builder.routes
     for column in graph.paths.T:
-        totals += np.bincount(column, weights=graph.nbytes, minlength=len(totals))
+        totals += np.bincount(column, weights=moved, minlength=len(totals))
     named: Sequence[tuple[str, float]] = [
         (routes.topology.named(link), float(totals[number])) for link, number in routes.links.items()
     ]

@@ -185,7 +185,7 @@ def simulate(moves: Moves, topology: Topology | str, *, cards: Sequence[int] | N
         chosen,
         Measured(ended.end[last], unit="s", provenance="modelled", source=provenance),
         [],
-        bytes_by_link(graph, builder.routes),
+        bytes_by_link(graph, builder),
         sentences(choices, None, None, 0),
         provenance,
     )
@@ -206,7 +206,7 @@ def _replayed(run: Run, choices: Choices) -> Timeline:
         choices.cards,
         Measured(ends, unit="s", provenance="modelled", source=provenance),
         _rows(made, ended),
-        bytes_by_link(graph, builder.routes),
+        bytes_by_link(graph, builder),
         sentences(choices, run, made, len(ended.released)),
         provenance,
     )

@@ -21,58 +21,16 @@ from pathlib import Path
 from typing import Any
 
 from mindlab.errors import MindlabError, UnknownName
+from mindlab.planning.facts import Card as Card
+from mindlab.planning.facts import Fact as Fact
+from mindlab.planning.facts import Level as Level
 from mindlab.predict import units
 
 SHAPES = ("mesh", "switch", "trunk")
 _DATA = Path(__file__).parent / "data"
 
 
-@dataclass(frozen=True)
-class Fact:
-    """A number with its source. `value` None: unknown, and no guess stands for it."""
-
-    value: float | None
-    unit: str
-    source: str = ""
-    date: str = ""
-    """When the source was read, or what it is dated."""
-    assumed: bool = False
-    """True: no source says so; the source tells why this number."""
-
-    def __str__(self) -> str:
-        shown = "unknown" if self.value is None else units.pretty(self.value, self.unit)
-        return f"{shown} ({'assumed: ' if self.assumed else ''}{self.source})"
-
-
-@dataclass(frozen=True)
-class Card:
-    """One kind of card. A fact that nobody vouches for is unknown."""
-
-    name: str
-    peak: Fact
-    """Dense 16-bit FLOP/s, by specification."""
-    rate: Fact
-    """FLOP/s that a published run reached; the source names it."""
-    memory: Fact
-    memory_rate: Fact
-
-
-@dataclass(frozen=True)
-class Level:
-    """What joins the cards of one domain."""
-
-    name: str
-    domain: str
-    """What one domain is: "host", "supernode"…"""
-    shape: str
-    """One of SHAPES."""
-    size: int
-    """Cards in one domain."""
-    bandwidth: Fact
-    """B/s of one link (mesh, trunk) or port (switch), in each direction."""
-    alpha: Fact
-    """Seconds that a message costs however short."""
-
+_UNITS = {"bandwidth": "B/s", "alpha": "s", "rate": "FLOP/s", "memory_rate": "B/s", "memory": "B"}
 
 Link = tuple[Any, ...]
 """(level, kind, …): kind "pair" with two cards, "out" and "in" with a card, or with a domain inside."""
@@ -116,7 +74,7 @@ class Topology:
 
     def rate(self, level: Level, nbytes: float) -> float:
         """Bytes a second of a link of a level, for messages of that size. MindlabError where unknown."""
-        return _known(self, level, "bandwidth")
+        return level.at(nbytes) or _known(self, level, "bandwidth")
 
     def bandwidth(self, link: Link) -> float:
         """Bytes a second of a link. Raises MindlabError where that is unknown."""
@@ -144,11 +102,14 @@ class Topology:
         bandwidth: float | None = None,
         alpha: float | None = None,
         rate: float | None = None,
+        memory_rate: float | None = None,
+        memory: float | None = None,
         why: str = "assumed by the caller",
     ) -> Topology:
         """This topology with other numbers, marked as assumed: of one level, or of all where None is named.
 
-        `rate` is FLOP/s of a card. Raises ValueError for an unknown level or for what is no such number.
+        `rate` is FLOP/s of a card, `memory_rate` B/s and `memory` bytes of its memory. With `bandwidth` no
+        table by size is left. Raises ValueError for an unknown level or for what is no such number.
 
         >>> ml.topology("atlas-a2").assume(alpha=5e-6).levels[0].alpha.value
         5e-06
@@ -156,21 +117,30 @@ class Topology:
         names = [one.name for one in self.levels]
         if level is not None and level not in names:
             raise ValueError(f"{self.name} has no level {level!r}; it has {', '.join(names)}")
-        given = {"bandwidth": bandwidth, "alpha": alpha, "rate": rate}
+        of_card = {"rate": rate, "memory_rate": memory_rate, "memory": memory}
+        given = {"bandwidth": bandwidth, "alpha": alpha, **of_card}
         for name, value in given.items():
             if value is not None and not (0 < value < float("inf") or (name == "alpha" and value == 0)):
                 raise ValueError(f"{name}={value!r}: give a number above 0")
-        unit = {"bandwidth": "B/s", "alpha": "s", "rate": "FLOP/s"}
-        facts = {k: Fact(v, unit[k], why, assumed=True) for k, v in given.items() if v is not None}
-        speed = facts.pop("rate", None)
-        card = self.card if speed is None else replace(self.card, rate=speed)
-        levels = tuple(replace(one, **facts) if level in (None, one.name) else one for one in self.levels)  # type: ignore[arg-type]
+        facts: dict[str, Any] = {
+            name: Fact(value, _UNITS[name], why, assumed=True)
+            for name, value in given.items()
+            if value is not None
+        }
+        card = replace(self.card, **{name: facts.pop(name) for name in of_card if name in facts})
+        if "bandwidth" in facts:
+            facts["by_size"] = ()
+        levels = tuple(replace(one, **facts) if level in (None, one.name) else one for one in self.levels)
         return replace(self, card=card, levels=levels)
 
     @cached_property
     def assumptions(self) -> tuple[str, ...]:
         """The numbers that no source vouches for, in words."""
-        listed: list[tuple[str, Fact]] = [("the rate of a card", self.card.rate)]
+        listed: list[tuple[str, Fact]] = [
+            ("the rate of a card", self.card.rate),
+            ("the rate of its memory", self.card.memory_rate),
+            ("its memory", self.card.memory),
+        ]
         for level in self.levels:
             listed.append((f"the bandwidth of {level.name}", level.bandwidth))
             listed.append((f"alpha of {level.name}", level.alpha))
@@ -183,7 +153,7 @@ class Topology:
             many = self.cards // level.size
             rows += [
                 (level.name, f"{level.shape} of {level.size} cards, {many} x {level.domain}"),
-                ("bandwidth", str(level.bandwidth)),
+                ("bandwidth", f"{level.bandwidth}{_sizes(level)}"),
                 ("alpha", str(level.alpha)),
             ]
         facts = {"peak": self.card.peak, "rate": self.card.rate, "memory": self.card.memory}
@@ -248,6 +218,14 @@ def uniform(
     title = (f"{cards} cards, all links alike", f"{cards} 张卡,链路全部相同")
     made = Topology("uniform", title, cards, card, (level,))
     return made.assume(alpha=alpha, bandwidth=bandwidth, rate=rate, why="given by the caller")
+
+
+def _sizes(level: Level) -> str:
+    if not level.by_size:
+        return ""
+    (small, least), (large, most) = level.by_size[0], level.by_size[-1]
+    ends = (f"{units.rate(rate)} at {units.size(size)}" for size, rate in ((small, least), (large, most)))
+    return f"; by size, {' to '.join(ends)}"
 
 
 def _known(topology: Topology, level: Level, what: str) -> float:

@@ -11,6 +11,7 @@
          bandwidth: {value: 10e9, unit: B/s, source: "data sheet", date: 2026-01-31},
          alpha: {value: 5e-6, unit: s, source: "guess", date: 2026-01-31, assumed: true}}
 
+A level may have `by_size: [[1024, 1e9], [1048576, 8e9]]`: the B/s that messages of these bytes reach.
 A number is a mapping with value (or `unknown`), unit, source and date. Facts of the card may be left out.
 Instead of cards and card, `inside: atlas-a2` and `copies: 2` put another topology inside the levels given.
 """
@@ -111,7 +112,7 @@ class _File:
         return tuple(found)
 
     def level(self, node: Any, where: str) -> Level:
-        fields = self.mapping(node, where, _LEVEL)
+        fields = self.mapping(node, where, _LEVEL, ("by_size",))
         shape = self.text(fields["shape"], f"{where}.shape")
         if shape not in SHAPES:
             self.refuse(fields["shape"], f"{where}.shape", f"{shape!r} is none of {', '.join(SHAPES)}")
@@ -122,7 +123,23 @@ class _File:
             self.whole(fields["size"], f"{where}.size"),
             self.fact(fields["bandwidth"], f"{where}.bandwidth", "B/s"),
             self.fact(fields["alpha"], f"{where}.alpha", "s", least=0.0),
+            self.table(fields["by_size"], f"{where}.by_size") if "by_size" in fields else (),
         )
+
+    def table(self, node: Any, where: str) -> tuple[tuple[float, float], ...]:
+        """Rows of (bytes, B/s), the sizes going up."""
+        if not isinstance(node, yaml.SequenceNode) or not node.value:
+            self.refuse(node, where, "give a list of [bytes, B/s], the smallest size first")
+        rows: list[tuple[float, float]] = []
+        for number, row in enumerate(node.value):
+            here = f"{where}[{number}]"
+            if not isinstance(row, yaml.SequenceNode) or len(row.value) != 2:
+                self.refuse(row, here, "give two numbers, [bytes, B/s]")
+            size, rate = (self.known(one, here) for one in row.value)
+            if rows and size <= rows[-1][0]:
+                self.refuse(row, here, f"{size:g} B does not come after {rows[-1][0]:g} B")
+            rows.append((size, rate))
+        return tuple(rows)
 
     def fact(self, node: Any, where: str, unit: str, least: float | None = None) -> Fact:
         """A number with its source; unknown where the field is not there."""
@@ -153,6 +170,12 @@ class _File:
             start = "above 0" if least is None else "from 0 on"
             self.refuse(node, where, f"{text}: give a finite number {start}")
         return value
+
+    def known(self, node: Any, where: str) -> float:
+        value = self.number(node, where, None)
+        if value is None:
+            self.refuse(node, where, "a table has no unknown numbers: leave the row out")
+        return float(value or 0.0)
 
     def whole(self, node: Any, where: str) -> int:
         text = self.text(node, where)
