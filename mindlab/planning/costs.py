@@ -13,7 +13,7 @@ from mindlab.errors import MindlabError
 from mindlab.planning.exchanges import Exchanges
 from mindlab.planning.layouts import Layout, guided
 from mindlab.planning.parts import Part, Stage
-from mindlab.planning.topologies import Topology
+from mindlab.planning.topologies import Fact, Topology
 from mindlab.planning.workloads import Pictures, Text
 from mindlab.predict import flops
 from mindlab.predict.architectures import Architecture
@@ -69,15 +69,24 @@ def layout_change(model: Architecture, before: Layout, after: Layout, work: Text
     return exchanges.context_change(own) if shared > 1 else Part("layout change", 0.0)
 
 
-def rates(machine: Topology) -> tuple[float, float | None]:
-    """(FLOP/s, bytes/s of memory or None) of a card. Raises MindlabError where the first is unknown."""
-    card = machine.card
-    if card.rate.value is None:
+def rate(machine: Topology) -> float:
+    """FLOP/s of a card. Raises MindlabError where that is unknown."""
+    return _known(machine, "rate", "computes", "FLOP/s")
+
+
+def memory_rate(machine: Topology) -> float:
+    """Bytes a second of a card's memory. Raises MindlabError where that is unknown."""
+    return _known(machine, "memory_rate", "reads its memory", "B/s")
+
+
+def _known(machine: Topology, name: str, does: str, unit: str) -> float:
+    fact: Fact = getattr(machine.card, name)
+    if fact.value is None:
         raise MindlabError(
-            f"how fast {card.name} computes is unknown ({card.rate.source}): give a topology with "
-            ".assume(rate=…) in FLOP/s"
+            f"how fast {machine.card.name} {does} is unknown ({fact.source}): give the topology with "
+            f".assume({name}=…), in {unit}"
         )
-    return card.rate.value, card.memory_rate.value
+    return fact.value
 
 
 def _whole_pass(
@@ -94,7 +103,7 @@ def _whole_pass(
     cut = layout.tensor * layout.context / uneven
     flop = _flop(terms, cut, cut)
     parts = _roofline(flop, read * layout.pipeline, machine)
-    attention = terms["attention"].value / cut / rates(machine)[0]
+    attention = terms["attention"].value / cut / rate(machine)
     parts += exchanges.sequence(tokens, attention)
     return [Part(part.what, part.seconds * passes, part.nbytes * passes) for part in parts]
 
@@ -104,18 +113,22 @@ def _flop(terms: Mapping[str, Quantity], cut: float, attention_cut: float) -> fl
 
 
 def _roofline(flop: float, nbytes: float, machine: Topology) -> list[Part]:
-    """Computing, and how much longer the memory takes. An unknown memory rate is taken as no limit."""
-    rate, memory = rates(machine)
-    computing = flop / rate
-    reading = nbytes / memory if memory else 0.0
+    """Computing, and how much longer the memory takes."""
+    computing = flop / rate(machine)
+    reading = nbytes / memory_rate(machine) if nbytes else 0.0
     return [Part("computing", computing), Part("memory", max(0.0, reading - computing))]
 
 
 def _weights(model: Architecture, layout: Layout, work: Text, tokens: int | None = None) -> float:
-    """Bytes of weights that a rank reads in a pass; of experts those that so few tokens are sent to."""
+    """Bytes of weights that a rank reads in a pass; of experts those that so few tokens are sent to.
+
+    Of an embedding that is not the matrix to logits too, only the rows of the tokens: they are left out.
+    """
     whole = model_weights(
         model, itemsize=work.itemsize, tensor=layout.tensor, pipeline=layout.pipeline, expert=layout.expert
     ).value
+    if not model.tied:
+        whole -= model.vocabulary * model.hidden * work.itemsize / (layout.tensor * layout.pipeline)
     if model.experts is None or tokens is None:
         return float(whole)
     idle = (1 - model.experts.top_k / model.experts.count) ** tokens

@@ -59,6 +59,13 @@ def _pictures(model: Architecture, layout: Layout, work: Pictures, machine: Topo
 
 def _text(model: Architecture, layout: Layout, work: Text, machine: Topology, stage: str) -> list[str]:
     reasons = []
+    tokens = work.prompt // layout.context
+    if stage == "prefill" and layout.ring > 1 and tokens < RING_TOKENS:
+        reasons.append(
+            f"a ring with {tokens:,} tokens a card: attention works in blocks too small for its usual rate "
+            "(8,192 tokens on 8 x A100: ring 8 half as quick as ring 2 x Ulysses 4; "
+            "feifeibear/long-context-attention 56118e0)"
+        )
     if stage == "prefill" and layout.tensor > 1 and model.parameters().value < SMALL_MODEL:
         reasons.append(
             "tensor parallel in the prefill of a small model (Qwen3-8B on Atlas A3: 41 ms on one die, 52 ms "

@@ -23,6 +23,10 @@ def why(choice: Choice) -> str:
     """
     if choice.outside:
         return "outside the model: " + "; ".join(choice.outside)
+    return _where(choice)
+
+
+def _where(choice: Choice) -> str:
     said = []
     for name, stage in choice.stages.items():
         shares = [f"{part.what} {_percent(stage.share(part.what))}" for part in stage.parts if part.seconds]
@@ -49,8 +53,19 @@ def nothing(plan: Plan) -> str:
 
 
 def lines(plan: Plan) -> list[tuple[str, ...]]:
-    """The rows of the table, as text, in the columns HEADS."""
-    return [_line(choice, plan.work.unit) for choice in (*plan.rows[:SHOWN], *plan.outside[:SHOWN])]
+    """The rows of the table, as text, in the columns HEADS. Rows outside the model name their footnotes."""
+    marks = footnotes(plan)
+    rows = [_line(choice, plan.work.unit, _where(choice)) for choice in plan.rows[:SHOWN]]
+    for choice in plan.outside[:SHOWN]:
+        letters = ", ".join(marks[reason] for reason in choice.outside)
+        rows.append(_line(choice, plan.work.unit, f"outside the model ({letters})"))
+    return rows
+
+
+def footnotes(plan: Plan) -> dict[str, str]:
+    """The reasons of the rows outside the model that are shown, each with its letter."""
+    every = dict.fromkeys(reason for choice in plan.outside[:SHOWN] for reason in choice.outside)
+    return {reason: chr(ord("a") + number) for number, reason in enumerate(every)}
 
 
 def text(plan: Plan) -> str:
@@ -87,10 +102,11 @@ def notes(plan: Plan) -> list[str]:
     if plan.excluded:
         name, reason = plan.excluded[0]
         said.append(f"{len(plan.excluded)} cannot be; .excluded says why of each, such as {name}: {reason}.")
+    said += [f"({letter}) {reason}" for reason, letter in footnotes(plan).items()]
     return [note for note in said if note] + [plan.provenance]
 
 
-def _line(choice: Choice, unit: str) -> tuple[str, ...]:
+def _line(choice: Choice, unit: str, reason: str) -> tuple[str, ...]:
     def seconds(value: float | None) -> str:
         return "–" if value is None else units.duration(value)
 
@@ -106,7 +122,7 @@ def _line(choice: Choice, unit: str) -> tuple[str, ...]:
         seconds(choice.latency),
         seconds(choice.tail),
         speed,
-        why(choice),
+        reason,
     )
 
 
