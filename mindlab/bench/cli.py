@@ -23,7 +23,7 @@ def main(argv: list[str] | None = None) -> int:
     result["host"] = f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / f"{options.what}.json").write_text(json.dumps(result, indent=1) + "\n")
-    print(_text(result))
+    print(_SHOWN.get(options.what, _text)(result))
     return 0
 
 
@@ -57,10 +57,24 @@ def _pipeline(ranks: int, repeats: int) -> dict[str, Any]:
     return pipeline(ranks, repeats)
 
 
+def _planner(ranks: int, repeats: int) -> dict[str, Any]:
+    from mindlab.bench.planner import planner
+
+    return planner()
+
+
+def _planner_text(result: dict[str, Any]) -> str:
+    from mindlab.bench.planner import text
+
+    return text(result)
+
+
+_SHOWN: dict[str, Callable[[dict[str, Any]], str]] = {"planner": _planner_text}
 _BENCHES: dict[str, Callable[[int, int], dict[str, Any]]] = {
     "launch": _launch,
     "parallel": _parallel,
     "pipeline": _pipeline,
+    "planner": _planner,
     "recording": _recording,
     "ring": _ring,
 }
