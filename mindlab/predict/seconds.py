@@ -22,6 +22,18 @@ from mindlab.planning.linked import collective as collective
 from mindlab.predict import rounds, sources
 from mindlab.predict.branches import cfg_speedup as cfg_speedup
 from mindlab.predict.chunks import check_size
+from mindlab.predict.hccl import halving_doubling_reduce_scatter as halving_doubling_reduce_scatter
+from mindlab.predict.hccl import mesh_broadcast as mesh_broadcast
+from mindlab.predict.hccl import mesh_gather as mesh_gather
+from mindlab.predict.hccl import mesh_reduce as mesh_reduce
+from mindlab.predict.hccl import mesh_scatter as mesh_scatter
+from mindlab.predict.hccl import nhr_all_reduce as nhr_all_reduce
+from mindlab.predict.hccl import nhr_reduce_scatter as nhr_reduce_scatter
+from mindlab.predict.hccl import pairwise_all_to_all as pairwise_all_to_all
+from mindlab.predict.hccl import pipeline_all_gather as pipeline_all_gather
+from mindlab.predict.hccl import pipeline_all_reduce as pipeline_all_reduce
+from mindlab.predict.hccl import pipeline_reduce_scatter as pipeline_reduce_scatter
+from mindlab.predict.hccl import ring_broadcast as ring_broadcast
 from mindlab.predict.quantity import Quantity
 from mindlab.predict.schedules import pipeline as pipeline
 from mindlab.predict.schedules import pipeline_idle as pipeline_idle
