@@ -102,6 +102,17 @@ class Board:
         bbox = ground if style.hatch(rank) else None
         return self.text(x, y, text, size, color=style.ink_on(fill), bbox=bbox, fontweight="bold")
 
+    def tag(self, rank: int, x: float, y: float) -> Text:
+        """The number of a rank on a square of its colour, centred on (x, y), above pictures."""
+        fill = style.colour(rank)
+        ground = {
+            "boxstyle": "square,pad=0.2",
+            "facecolor": fill,
+            "edgecolor": style.INK,
+            "lw": 0.5 * self.scale,
+        }
+        return self.text(x, y, str(rank), style.TINY, color=style.ink_on(fill), bbox=ground, zorder=5)
+
     def arrow(
         self,
         start: tuple[float, float],

@@ -79,6 +79,16 @@ def thumbnail(
         board.ax.scatter(across, down, s=area, marker="x", color=style.INK, linewidths=0.8, zorder=4)
 
 
+def photograph(board: Board, picture: Any, x: float, y: float, size: tuple[float, float]) -> None:
+    """Draws one picture (3, height, width), -1 to 1, in its own colours, its upper left corner at (x, y).
+
+    Six bits a colour: half the bytes, and no eye sees it.
+    """
+    shown = np.round((np.moveaxis(np.asarray(picture), 0, -1) / 2 + 0.5).clip(0, 1) * 63) / 63
+    where = (x, x + size[0], y + size[1], y)
+    board.ax.imshow(shown, extent=where, interpolation="none", zorder=2)
+
+
 class _Plan:
     """Where everything stands, in inches."""
 
