@@ -1,8 +1,11 @@
 """Collectives on a topology: the closed forms against the event simulation, and against Huawei's formulas."""
 
 import math
+from dataclasses import replace
 
 import pytest
+import torch
+import torch.distributed as dist
 
 import mindlab as ml
 from mindlab.planning import linked, moves, timeline, topologies
@@ -87,8 +90,6 @@ def test_nothing_to_say_takes_no_time() -> None:
 def test_a_message_takes_the_rate_of_its_size() -> None:
     """Short messages at the rate of long ones: a ring of 8 sends eighths."""
     level = SWITCH.levels[0]
-    from dataclasses import replace
-
     slow = replace(SWITCH, levels=(replace(level, by_size=((1000.0, 1e9), (1e6, 10e9))),))
     assert level.at(5) == 10e9
     assert slow.levels[0].at(10) == 1e9 and slow.levels[0].at(1e9) == 10e9
@@ -116,3 +117,21 @@ def test_what_is_not_known_is_refused() -> None:
     assert set(linked.ALGORITHMS) == {
         "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send",
     }  # fmt: skip
+
+
+def test_two_levels_replayed_are_the_closed_form() -> None:
+    """Groups of equal places that are not the ones of the closed form, or phases that overlap."""
+    two = ml.topology("two-atlas-a2")
+    nbytes = 16 * 4096
+    made = moves.hierarchical_all_reduce(nbytes, two.domains(range(16)))
+    simulated = float(timeline.simulate(made, two).seconds)
+    within = 2 * (20e-6 + nbytes / 8 / 28e9)
+    across = 2 * (20e-6 + nbytes / 16 / 25e9)
+    assert simulated == pytest.approx(within + across, rel=1e-6)
+    assert simulated == pytest.approx(spent("all_reduce", nbytes, two, algorithm="hierarchical"), rel=1e-6)
+    run = ml.launch(lambda: dist.all_reduce(torch.ones(1024)), ranks=4)
+    placed = ml.replay(run, two, cards=[0, 1, 8, 9], algorithms={"all_reduce": "hierarchical"})
+    flat = ml.replay(run, two, cards=[0, 1, 8, 9])
+    assert float(placed.seconds) < float(flat.seconds)
+    with pytest.raises(ValueError, match="hierarchical needs equal ones"):
+        moves.hierarchical_all_reduce(64, [[0, 1], [2]])

@@ -166,7 +166,7 @@ def test_sizes_that_do_not_nest_are_refused(tmp_path):
 
 def test_an_unknown_name_lists_the_known():
     """Would catch a misspelt machine without a hint, and a missing file that is called an unknown name."""
-    with pytest.raises(UnknownName, match="atlas-a2, cloudmatrix-384, hgx-h100"):
+    with pytest.raises(UnknownName, match="atlas-a2, atlas-a3, cloudmatrix-384, hgx-a100"):
         ml.topology("atlas")
     with pytest.raises(FileNotFoundError):
         ml.topology("nowhere.yaml")

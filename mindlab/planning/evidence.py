@@ -83,10 +83,10 @@ def _links(layout: Layout, machine: Topology) -> list[str]:
     """Groups on links that a constant bandwidth does not describe."""
     reasons = []
     for axis in ("ring", "ulysses", "kv", "tensor", "expert"):
-        group = max(layout.groups(axis), key=lambda ranks: _level(machine, ranks))
+        group = max(layout.groups(axis), key=machine.meeting)
         if len(group) < 2:
             continue
-        level = machine.levels[_level(machine, group)]
+        level = machine.levels[machine.meeting(group)]
         if level.name.startswith("PCIe") and len(group) > 2:
             reasons.append(
                 f"{axis} over {len(group)} cards on PCIe (HunyuanVideo on L20: 21 % off on 4 cards, 2 % on 2;"
@@ -98,12 +98,3 @@ def _links(layout: Layout, machine: Topology) -> list[str]:
                 " xDiT 175e0bf)"
             )
     return reasons
-
-
-def _level(machine: Topology, ranks: tuple[int, ...]) -> int:
-    """The outermost level that a group needs."""
-    first = ranks[0]
-    return max(
-        next(i for i, level in enumerate(machine.levels) if first // level.size == rank // level.size)
-        for rank in ranks
-    )

@@ -31,8 +31,7 @@ class _Links:
     @cached_property
     def at(self) -> int:
         """The outermost level that the group needs."""
-        first, last = min(self.cards), max(self.cards)
-        return next(i for i, one in enumerate(self.machine.levels) if first // one.size == last // one.size)
+        return self.machine.meeting(self.cards)
 
     @property
     def level(self) -> Level:
@@ -69,11 +68,7 @@ class _Links:
         """The group's cards by the domain just inside the level on which all meet, or each by itself."""
         if self.at == 0:
             return [[card] for card in self.cards]
-        size = self.machine.levels[self.at - 1].size
-        found: dict[int, list[int]] = {}
-        for card in self.cards:
-            found.setdefault(card // size, []).append(card)
-        return list(found.values())
+        return [[self.cards[place] for place in places] for places in self.machine.domains(self.cards)]
 
 
 def collective(

@@ -88,6 +88,28 @@ def mesh_all_reduce(sizes: Sequence[float]) -> Moves:
     return mesh_reduce_scatter(sizes).then(mesh_all_gather(sizes))
 
 
+def hierarchical_all_reduce(nbytes: float, domains: Sequence[Sequence[int]]) -> Moves:
+    """Reduce-scatter in each domain, all-reduce of each part between equal places, all-gather in each domain.
+
+    `domains` lists the ranks of each, equally many. Raises ValueError where they are not.
+    """
+    each, ranks = len(domains[0]), sum(map(len, domains))
+    if any(len(domain) != each for domain in domains):
+        raise ValueError(
+            f"domains of {sorted({len(one) for one in domains})} ranks: hierarchical needs equal ones"
+        )
+    parts = chunks(int(nbytes), each)
+    across = [
+        (ring_all_reduce(chunks(part, len(domains))), [domain[place] for domain in domains])
+        for place, part in enumerate(parts)
+    ]
+    within = (
+        [(form(parts), domain) for domain in domains] for form in (mesh_reduce_scatter, mesh_all_gather)
+    )
+    first, last = (_beside(group, ranks) for group in within)
+    return first.then(_beside(across, ranks)).then(last)
+
+
 def tree_broadcast(nbytes: float, ranks: int, root: int = 0) -> Moves:
     """In round k the 2^k ranks that have it send it 2^k further (a binomial tree)."""
     rows = [
@@ -131,7 +153,12 @@ def dissemination_barrier(ranks: int) -> Moves:
 
 
 ALGORITHMS: Mapping[str, Mapping[str, Callable[..., Moves]]] = {
-    "all_reduce": {"ring": ring_all_reduce, "mesh": mesh_all_reduce, "tree": tree_all_reduce},
+    "all_reduce": {
+        "ring": ring_all_reduce,
+        "mesh": mesh_all_reduce,
+        "tree": tree_all_reduce,
+        "hierarchical": hierarchical_all_reduce,
+    },
     "all_gather": {"ring": ring_all_gather, "mesh": mesh_all_gather},
     "reduce_scatter": {"ring": ring_reduce_scatter, "mesh": mesh_reduce_scatter},
     "all_to_all": {"pairwise": pairwise_all_to_all, "at once": all_at_once},
@@ -143,6 +170,16 @@ ALGORITHMS: Mapping[str, Mapping[str, Callable[..., Moves]]] = {
     "barrier": {"dissemination": dissemination_barrier},
 }
 """Collective -> the algorithms that it can be replayed by; the first one is taken unless another is named."""
+
+
+def _beside(parts: Sequence[tuple[Moves, Sequence[int]]], ranks: int) -> Moves:
+    """Moves of several groups at once, each with the ranks that its places stand for."""
+    columns = [
+        (one.round, np.asarray(members)[one.source], np.asarray(members)[one.target], one.nbytes)
+        for one, members in parts
+    ]
+    rounds, source, target, nbytes = (np.concatenate(column) for column in zip(*columns, strict=True))
+    return Moves(ranks, rounds, source, target, nbytes)
 
 
 def _ring(sizes: Sequence[float], shift: int) -> Moves:

@@ -164,6 +164,10 @@ class _Compiler:
         kind = steps.family(calls[0].op)
         name = self.algorithms.get(kind) or next(iter(moves.ALGORITHMS[kind]))
         self.out.algorithms[kind] = name
+        if name == "hierarchical":
+            cards = [int(self.cards[call.rank]) for call in calls]
+            domains = self.builder.routes.topology.domains(cards)
+            return moves.hierarchical_all_reduce(calls[0].nbytes * self.rates.times(calls[0]), domains)
         return moves.ALGORITHMS[kind][name](*_arguments(kind, name, calls, self.rates))
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import html
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -71,6 +71,23 @@ class Topology:
         inner = self.levels[at - 1].size
         trunk = (at, "out", source // inner), (at, "in", target // inner)
         return ((at - 1, "out", source), *trunk, (at - 1, "in", target)), level
+
+    def domains(self, cards: Sequence[int]) -> list[list[int]]:
+        """Places in `cards`, by the domain just inside the level that all meet on; one list if innermost.
+
+        >>> ml.topology("two-atlas-a2").domains([0, 8, 1, 9])
+        [[0, 2], [1, 3]]
+        """
+        at = self.meeting(cards)
+        found: dict[int, list[int]] = {}
+        for place, card in enumerate(cards):
+            found.setdefault(card // self.levels[at - 1].size if at else 0, []).append(place)
+        return list(found.values())
+
+    def meeting(self, cards: Sequence[int]) -> int:
+        """The number of the innermost level that all these cards are in one domain of."""
+        first, last = min(cards), max(cards)
+        return next(i for i, level in enumerate(self.levels) if first // level.size == last // level.size)
 
     def rate(self, level: Level, nbytes: float) -> float:
         """Bytes a second of a link of a level, for messages of that size. MindlabError where unknown."""

@@ -1,9 +1,8 @@
 r"""The rest of Huawei's own cost formulas for collectives; reached through `ml.seconds`.
 
-HCCL's guide writes D = alpha + n beta + n gamma for a message of n bytes that is added on arrival. The
-forms
-here are that guide's, with p ranks: full mesh, ring, halving and doubling (RHD), non-uniform hierarchical ring
-(NHR), pairwise, and the pipeline of two levels. Those that chapters use stand in `seconds` itself.
+HCCL's guide writes D = alpha + n beta + n gamma for a message of n bytes that is added on arrival. These are
+its forms, with p ranks: full mesh, ring, halving and doubling (RHD), non-uniform hierarchical ring (NHR),
+pairwise, and the pipeline of two levels. Those that chapters use stand in `seconds` itself.
 """
 
 from __future__ import annotations
