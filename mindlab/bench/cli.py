@@ -69,13 +69,26 @@ def _planner_text(result: dict[str, Any]) -> str:
     return text(result)
 
 
-_SHOWN: dict[str, Callable[[dict[str, Any]], str]] = {"planner": _planner_text}
+def _replay(ranks: int, repeats: int) -> dict[str, Any]:
+    from mindlab.bench.replaying import replaying
+
+    return replaying(ranks, repeats)
+
+
+def _replay_text(result: dict[str, Any]) -> str:
+    from mindlab.bench.replaying import text
+
+    return text(result)
+
+
+_SHOWN: dict[str, Callable[[dict[str, Any]], str]] = {"planner": _planner_text, "replay": _replay_text}
 _BENCHES: dict[str, Callable[[int, int], dict[str, Any]]] = {
     "launch": _launch,
     "parallel": _parallel,
     "pipeline": _pipeline,
     "planner": _planner,
     "recording": _recording,
+    "replay": _replay,
     "ring": _ring,
 }
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import html
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +18,8 @@ from mindlab.predict.quantity import Quantity
 
 if TYPE_CHECKING:
     import torch
+
+    from mindlab.planning.topologies import Topology
 
 SIZES = tuple(4**power for power in range(1, 12))  # 4 B to 4 MiB
 _WARM_UP = 3
@@ -61,6 +65,26 @@ class Calibration:
         low, high = self.holds
         outside = "" if low <= nbytes <= high else f"; outside what was timed, {_range(self.holds)}"
         return Quantity(self.alpha + self.beta * nbytes, "s", _FORMULA, _SOURCE + outside, name=self.op)
+
+    def topology(self, path: str | os.PathLike[str] | None = None, *, compute: bool = False) -> Topology:
+        """This host as a Topology, for `ml.replay`: a switch with the timed seconds of each size.
+
+        `compute` also times a matrix product and a copy on as many ranks. With a `path` (.yaml) it is
+        written there, and `ml.topology(path)` reads it again. Raises ValueError for another ending.
+
+        >>> fit = ml.calibrate(sizes=(1024, 65536), repeats=3)
+        >>> fit.topology().cards
+        2
+        """
+        from mindlab.planning import hosts
+
+        if path is not None and not os.fspath(path).endswith((".yaml", ".yml")):
+            raise ValueError(f"path={os.fspath(path)!r}: a topology's file ends in .yaml")
+        rates = hosts.computing(self.ranks, backend=self.backend) if compute else None
+        made = hosts.as_topology(self, rates=rates)
+        if path is not None:
+            hosts.write(made, Path(path))
+        return made
 
     def __repr__(self) -> str:
         return "\n".join(f"{head}: {text}" for head, text in self._rows())
