@@ -5,6 +5,8 @@ import pytest
 from draw_marks import no_warning, texts  # noqa: F401 - the fixture works by being here
 
 from mindlab import draw
+from mindlab.draw.board import Board
+from mindlab.draw.thumbnails import photograph
 
 ONE = np.array([[[-1.0, 1.0], [0.0, 3.0]]])
 
@@ -69,3 +71,15 @@ def test_values_that_are_not_finite_are_the_rows_own() -> None:
     bad = np.array([[[np.nan, 0.0]]])
     assert "Row a: 1 pictures, 1 of their values are not finite" in draw.images({"a": bad}).alt
     assert "Row b: 1 pictures, beside a first row" in draw.images({"a": bad, "b": np.zeros((1, 1, 2))}).alt
+
+
+def test_a_tag_stands_above_a_photograph_in_its_own_colours() -> None:
+    """Would catch colours or rows in another order, values beyond white, a number behind its picture."""
+    board = Board(None, 2.0, 1.0, "en")
+    red_over_white = np.array([[[1.0], [3.0]], [[-1.0], [1.0]], [[-9.0], [1.0]]])
+    photograph(board, red_over_white, 0.5, 0.25, (1.0, 0.5))
+    (image,) = board.ax.images
+    assert image.get_array().tolist() == [[[1.0, 0.0, 0.0]], [[1.0, 1.0, 1.0]]]
+    assert list(image.get_extent()) == [0.5, 1.5, 0.75, 0.25]  # the first row of pixels is on top
+    assert board.tag(3, 1.0, 0.5).get_zorder() > image.get_zorder()
+    assert "3" in texts(board.ax)
