@@ -3,6 +3,7 @@ r"""What a guided step of a diffusion transformer sends on a mesh of four axes: 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from mindlab.predict import sources
 from mindlab.predict.gloo import gloo_all_reduce
@@ -44,32 +45,52 @@ def guided_step(
     12480
     """
     _check(axes, axis, batch=batch, hidden=hidden, layers=layers, outputs=outputs, itemsize=itemsize)
-    sizes = {name: axes[name] for name in COMBINED}
-    own_heads, _ = heads_per_rank(heads, heads, sizes["tensor"])
-    shape = (batch, sequence, own_heads, own_heads, hidden // heads)
-    passes = (3 - sizes["cfg"]) * layers
-    turns = {
-        name: hybrid_attention(
-            *shape, ring=sizes["ring"], ulysses=sizes["ulysses"], itemsize=itemsize, axis=name
-        ).by_rank(sizes["ring"] * sizes["ulysses"])
-        for name in ("ulysses", "ring")
-    }
-    parts = lengths(sequence, sizes["ring"])
+    model = _Model(batch, sequence, hidden, heads, layers, outputs, itemsize)
+    turns = {name: _turns(model, axes, name) for name in ("ulysses", "ring")}
     by_rank = []
     for at in places(axes):
-        pieces = lengths(parts[at["ring"]], sizes["ulysses"])
-        tokens = batch * pieces[at["ulysses"]]
-        where = at["ring"] * sizes["ulysses"] + at["ulysses"]
-        sent = {name: passes * int(turn[where]) for name, turn in turns.items()}
-        reduced = gloo_all_reduce(tokens * hidden * itemsize, sizes["tensor"], itemsize=itemsize)
-        sent["tensor"] = 2 * passes * int(reduced.by_rank(sizes["tensor"])[at["tensor"]])
-        sent["cfg"] = (sizes["cfg"] - 1) * tokens * outputs * itemsize
-        row = batch * outputs * itemsize
-        for name, shards in (("ulysses", pieces), ("ring", parts)):
-            sent[name] += _gathered(shards, at[name], row)
+        sent = _at_place(model, axes, at, turns)
         by_rank.append(sum(sent.values()) if axis is None else sent[axis])
     name = "guided_step" + (f" on the {axis} axis" if axis else "")
     return counted(name, by_rank, _FORMULAS[axis], sources.COUNTED_BY_HAND)
+
+
+class _Model(NamedTuple):
+    batch: int
+    sequence: int
+    hidden: int
+    heads: int
+    layers: int
+    outputs: int
+    itemsize: int
+
+
+def _turns(model: _Model, axes: Mapping[str, int], axis: str) -> Sequence[float]:
+    """Bytes of one layer's attention on an axis, by place: ring x ulysses, ulysses inside."""
+    own, _ = heads_per_rank(model.heads, model.heads, axes["tensor"])
+    ring, ulysses = axes["ring"], axes["ulysses"]
+    shape = (model.batch, model.sequence, own, own, model.hidden // model.heads)
+    whole = hybrid_attention(*shape, ring=ring, ulysses=ulysses, itemsize=model.itemsize, axis=axis)
+    return whole.by_rank(ring * ulysses)
+
+
+def _at_place(
+    model: _Model, axes: Mapping[str, int], at: Mapping[str, int], turns: Mapping[str, Sequence[float]]
+) -> dict[str, int]:
+    """By axis, what the rank at a place of the mesh sends in a step."""
+    parts = lengths(model.sequence, axes["ring"])
+    pieces = lengths(parts[at["ring"]], axes["ulysses"])
+    tokens, passes = model.batch * pieces[at["ulysses"]], (3 - axes["cfg"]) * model.layers
+    where = at["ring"] * axes["ulysses"] + at["ulysses"]
+    size = tokens * model.hidden * model.itemsize
+    reduced = gloo_all_reduce(size, axes["tensor"], itemsize=model.itemsize).by_rank(axes["tensor"])
+    row = model.batch * model.outputs * model.itemsize
+    return {
+        "cfg": (axes["cfg"] - 1) * tokens * model.outputs * model.itemsize,
+        "tensor": 2 * passes * int(reduced[at["tensor"]]),
+        "ring": passes * int(turns["ring"][where]) + _gathered(parts, at["ring"], row),
+        "ulysses": passes * int(turns["ulysses"][where]) + _gathered(pieces, at["ulysses"], row),
+    }
 
 
 def _gathered(shards: Sequence[int], place: int, row: int) -> int:

@@ -11,7 +11,8 @@ The strategies (`tensor_parallel`, `sequence_parallel`, `ring_attention`, `ulyss
 of a layer and say what its forward pass sends. There `itemsize` is always needed, and `per_rank` is given
 where ranks differ; `by_rank(ranks)` works in both cases. `hybrid_attention` gives one
 axis of its mesh, or both. The experts' (`expert_…`) take a routing table, for what they send depends on it.
-Those of decoding (`decode_…`) say what one new token sends, and the change from a prefill's shards.
+Those of decoding (`decode_…`) say what one new token sends, and the change from a prefill's shards;
+`guided_step` a step of a diffusion transformer on cfg x tensor x ring x ulysses.
 
 Empty chunks are not sent. All ranks together receive what all ranks send: adding both counts every byte
 twice. Names that start with `gloo_` say what gloo does, not what a textbook says.
@@ -46,6 +47,7 @@ from mindlab.predict.collectives import (
     tree_broadcast,
     unchunked_ring_all_reduce,
 )
+from mindlab.predict.combined import guided_step
 from mindlab.predict.decoding import (
     decode_attention,
     decode_attention_gathered,
@@ -131,6 +133,7 @@ __all__ = [
     "decode_attention_gathered",
     "decode_attention_summed",
     "decode_layout",
+    "guided_step",
     "halo_exchange",
     "halo_exchange_received",
     "norm_statistics",
