@@ -12,10 +12,13 @@ from matplotlib.patches import FancyBboxPatch
 from mindlab import draw
 from mindlab.draw import labels, matrix
 from mindlab.draw.picture import Picture, canvas
+from mindlab.planning.planner import plan
 from mindlab.planning.schedules import schedule
 from mindlab.predict.placement import holders
 
 POINTS = [(2**k, 1e-4 + 2**k * 1e-9, 2e-4 + 2**k * 1e-9, 0.5e-4 + 2**k * 1e-9) for k in range(6, 25, 2)]
+
+VIDEO = {"height": 720, "width": 1280, "frames": 81, "steps": 50}
 
 CASES = {
     "pair": lambda run, **k: draw.pair(*made.paired(run.ranks), **k),
@@ -35,6 +38,9 @@ CASES = {
     "layout": lambda run, **k: draw.layout(*made.exchanged(run.ranks), **k),
     "route": lambda run, **k: draw.route(
         [["a"]] * run.ranks, [[[0, 1]]] * run.ranks, holders(2, run.ranks), **k
+    ),
+    "choices": lambda run, **k: draw.choices(
+        plan("wan2.1-14b", "hgx-a100", VIDEO, cards=min(run.ranks, 8)), **k
     ),
     "pipeline": lambda run, **k: draw.pipeline(schedule([1] * run.ranks, 3), **k),
     "shards": lambda run, **k: draw.shards([[f"x{r}"] for r in range(run.ranks)], **k),

@@ -20,6 +20,7 @@
     ml.draw.topology(topology)      cards, links and their rates
     ml.draw.curve(calibration)      time against message size
     ml.draw.curves(rows)            modelled times of several algorithms, and which is quickest
+    ml.draw.choices(plan)           layouts of a plan: seconds against memory or throughput
     ml.draw.play(run)               a run, step by step
     ml.draw.explore(fn, presets)    a picture with sliders
 
@@ -48,6 +49,7 @@ _HOMES = {
     "topology": "mindlab.draw.machine",
     "curve": "mindlab.draw.loglog",
     "curves": "mindlab.draw.contest",
+    "choices": "mindlab.draw.frontier",
     "error": "mindlab.draw.heat",
     "images": "mindlab.draw.thumbnails",
     "seams": "mindlab.draw.mosaics",
@@ -71,6 +73,7 @@ if TYPE_CHECKING:
     from mindlab.draw.contest import curves as curves
     from mindlab.draw.exchange import layout as layout
     from mindlab.draw.explorer import explore as explore
+    from mindlab.draw.frontier import choices as choices
     from mindlab.draw.handover import stages as stages
     from mindlab.draw.heat import error as error
     from mindlab.draw.holdings import held as held
