@@ -28,7 +28,7 @@ from mindlab.parallel.hybrid import hybrid_attention
 from mindlab.parallel.linear import summed
 from mindlab.parallel.mesh import hybrid_sizes, own_shard, place_on
 from mindlab.parallel.tensor import parallel_mlp
-from mindlab.predict.combined import COMBINED
+from mindlab.predict.combined import COMBINED, check_axes
 
 
 class MeshBlock(nn.Module):
@@ -61,20 +61,21 @@ class MeshDigits(nn.Module):
 
     def __init__(self, full: DigitsModel, mesh: DeviceMesh) -> None:
         super().__init__()
-        for axis in COMBINED:
-            place_on(mesh, axis)
+        sizes = {axis: place_on(mesh, axis)[1] for axis in COMBINED}
+        for block in full.blocks:
+            assert isinstance(block, Block)
+            check_axes(sizes, block.attention.heads)
         self.mesh = mesh
         self.outside = copy.deepcopy(full).requires_grad_(False)
         self.outside.blocks = nn.ModuleList()
         self.blocks = nn.ModuleList(_block(block, mesh) for block in full.blocks)
-        (_, ring), (_, ulysses) = place_on(mesh, "ring"), place_on(mesh, "ulysses")
-        self.sizes = hybrid_sizes(TOKENS, ring=ring, ulysses=ulysses)
+        self.sizes = hybrid_sizes(TOKENS, ring=sizes["ring"], ulysses=sizes["ulysses"])
 
     @classmethod
     def from_full(cls, model: DigitsModel, mesh: DeviceMesh) -> MeshDigits:
         """This rank's part of the model, copied. Raises ValueError for a mesh without one of the axes.
 
-        Raises ValueError also where tensor x ulysses does not divide the heads, with what would.
+        Raises ValueError also where tensor x ulysses does not divide the heads, or cfg is more than 2.
 
         >>> from mindlab.models.digits import load_digits
         >>> from mindlab.parallel.mesh import device_mesh

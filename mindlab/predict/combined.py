@@ -44,7 +44,9 @@ def guided_step(
     >>> guided_step({"cfg": 2, "tensor": 1, "ring": 1, "ulysses": 4}, **shape, axis="ulysses").value
     12480
     """
-    _check(axes, axis, batch=batch, hidden=hidden, layers=layers, outputs=outputs, itemsize=itemsize)
+    _check(
+        axes, axis, heads=heads, batch=batch, hidden=hidden, layers=layers, outputs=outputs, itemsize=itemsize
+    )
     model = _Model(batch, sequence, hidden, heads, layers, outputs, itemsize)
     turns = {name: _turns(model, axes, name) for name in ("ulysses", "ring")}
     by_rank = []
@@ -98,12 +100,26 @@ def _gathered(shards: Sequence[int], place: int, row: int) -> int:
     return row * (sum(shards) - shards[(place + 1) % len(shards)]) if len(shards) > 1 else 0
 
 
-def _check(axes: Mapping[str, int], axis: str | None, **given: int) -> None:
-    check_whole(1, **given, **axes)
+def check_axes(axes: Mapping[str, int], heads: int) -> None:
+    """Raises ValueError for sizes of the four axes that no guided step of a model with these heads can use.
+
+    >>> check_axes({"cfg": 1, "tensor": 2, "ring": 1, "ulysses": 4}, 4)
+    Traceback (most recent call last):
+        ...
+    ValueError: tensor=2 x ulysses=4 cannot split 4 heads: choose two whose product divides 4
+    """
+    if axes["cfg"] > 2:
+        raise ValueError(f"cfg={axes['cfg']}: a guided step has two passes, choose 1 or 2")
+    if heads % (axes["tensor"] * axes["ulysses"]):
+        both = f"tensor={axes['tensor']} x ulysses={axes['ulysses']}"
+        raise ValueError(f"{both} cannot split {heads} heads: choose two whose product divides {heads}")
+
+
+def _check(axes: Mapping[str, int], axis: str | None, *, heads: int, **given: int) -> None:
+    check_whole(1, heads=heads, **given, **axes)
     if sorted(axes) != sorted(COMBINED):
         raise ValueError(f"axes={dict(axes)}: give the size of each of {', '.join(COMBINED)}, 1 for none")
-    if axes["cfg"] > 2:
-        raise ValueError(f"cfg={axes['cfg']}: a guided step has two passes")
+    check_axes(axes, heads)
     if axis is not None and axis not in COMBINED:
         raise ValueError(f"axis={axis!r}: choose {', '.join(COMBINED)}, or None for all together")
 
