@@ -48,6 +48,11 @@ FORMULAS = {
         r"\frac{\prod_i\hatn_i}{\prod_in_i}-1",
         r"n(p-1)(1+3bG)e",
     ),
+    "12": (
+        r"\frac{8L}{c}\frac{t-1}{t}\frac{bshe}{RU}",
+        r"\frac{R-1}{R}\left(\frac{4L}{c}\frac{bshe}{tU}+bsoe\right)",
+        r"(c-1)\frac{bsoe}{RU}",
+    ),
 }
 """Formulas that the chapter is about, without spaces: each must stand in a check that ran."""
 VARIANTS = {
@@ -62,6 +67,7 @@ VARIANTS = {
     "09": {"ranks": 6, "sequence": 60, "head_dim": 8},
     "10": {"ranks": 3, "length": 25, "head_dim": 8},
     "11": {"ranks": 3, "width": 21},
+    "12": {"ranks": 4, "steps": 2},
 }
 """Other parameters with which a chapter must run to its end, too."""
 OWN_REPAIRS = {"01-a", "01-b"}

@@ -70,7 +70,8 @@ def test_the_time_of_a_video_by_hand() -> None:
     stage = costs.denoise(HUNYUAN, Layout(ulysses=8), work, EIGHT)
     assert stage.share("computing") * stage.seconds == pytest.approx(50 * 1.207e16 / 8 / 1e14, rel=2e-3)
     sent = 50 * 60 * 4 * (119_056 / 8) * 3072 * 2 * 7 / 8
-    assert stage.nbytes == pytest.approx(sent)
+    gathered = 50 * 119_056 * 64 * 2 * 7 / 8
+    assert stage.nbytes == pytest.approx(sent + gathered)
     exchange = 50 * 60 * 4 * (1e-5 + (119_056 / 8) * 3072 * 2 * 7 / 8 / 50e9)
     assert stage.share("ulysses") * stage.seconds == pytest.approx(exchange)
 

@@ -39,13 +39,22 @@ class Exchanges:
         ]
 
     def predictions(self, tokens: int, steps: int) -> list[Part]:
-        """Of the two halves of guided steps: each rank swaps its shard's prediction with one partner."""
+        """Of what the steps predict: partners of guidance swap their shards, then all shards are gathered."""
         dit = self.model.dit
-        if self.layout.cfg == 1 or dit is None:
+        if dit is None:
             return []
+        shared = self.layout.ring * self.layout.ulysses
+        whole = tokens * dit.values_per_token * self.itemsize
+        parts = [self._gathered(steps, whole, shared)] if shared > 1 else []
+        if self.layout.cfg == 1:
+            return parts
         own = -(-tokens // self.layout.context) * dit.values_per_token
         nbytes = volume.cfg_parallel(own, 2, itemsize=self.itemsize, steps=steps).value
-        return [Part("cfg", steps * self._seconds("send", ("cfg",), nbytes / steps), float(nbytes))]
+        return [*parts, Part("cfg", steps * self._seconds("send", ("cfg",), nbytes / steps), float(nbytes))]
+
+    def _gathered(self, steps: int, whole: int, shared: int) -> Part:
+        spent = self._seconds("all_gather", ("ring", "ulysses"), whole)
+        return Part("gather", steps * spent, steps * whole * (shared - 1) / shared)
 
     def context_change(self, own: float) -> Part:
         """Of a new layout for the ranks that share a sequence: each sends all but 1/c of `own` bytes."""

@@ -10,7 +10,7 @@ class Part:
     """One reason why time passes in a stage. Seconds and bytes are those of a rank, over the whole stage."""
 
     what: str
-    """computing, memory, tensor, ulysses, ring, kv, expert, cfg, pipeline, layout change, vae or serial."""
+    """computing, memory, an axis, gather, layout change, vae or serial."""
     seconds: float
     nbytes: float = 0.0
     """Bytes that a rank sends."""
