@@ -241,3 +241,27 @@ def test_what_cannot_be_asked_is_refused() -> None:
         with pytest.raises(kind, match=words):
             call()
     assert set(AXES) == set(Layout().sizes) and planner.GOALS == ("latency", "throughput", "memory")
+
+
+def test_a_vae_is_shared_in_tiles_and_halos_are_decoded_twice() -> None:
+    """A decoder that nobody shares, or whose halos cost nothing."""
+    video = {**VIDEO, "vae": 160.0}
+    plain, halo = (ml.plan(HUNYUAN, EIGHT, {**video, "vae_halo": size}).find(ulysses=8) for size in (0, 6))
+    assert plain.stages["vae"].seconds == pytest.approx(20.0)
+    again = float(ml.flops.recomputed((90, 160), (8, 1), 6))
+    row = 160 * 16 * 33 * 2
+    sent = 1e-5 + 6 * row / 50e9
+    assert halo.stages["vae"].seconds == pytest.approx(20.0 * (1 + again) + sent)
+    assert plain.latency == pytest.approx(plain.stages["denoise"].seconds + 20.0)
+    one = ml.plan(HUNYUAN, EIGHT, video, cards=1).best
+    assert one.stages["vae"].seconds == 160.0
+
+
+def test_two_pcie_roots_need_their_trunk() -> None:
+    """A box with two roots planned as if every pair had the same way."""
+    box = ml.topology("pcie-two-roots").assume(rate=1e14, memory_rate=1e12)
+    with pytest.raises(ml.MindlabError, match="between sockets"):
+        ml.seconds.collective("all_to_all", 2**20, box)
+    known = box.assume("between sockets", bandwidth=20e9)
+    inside = ml.seconds.collective("all_to_all", 2**26, known, cards=range(4))
+    assert ml.seconds.collective("all_to_all", 2**26, known).value > 1.5 * inside.value

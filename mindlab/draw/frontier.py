@@ -137,6 +137,7 @@ def _draw_names(ax: Axes, front: Sequence[Choice], up: _Axis) -> None:
             fontsize=style.SMALL,
             ha="right" if beyond else "left",
             va="bottom" if above else "top",
+            bbox={"boxstyle": "round,pad=0.08", "facecolor": style.PAPER, "edgecolor": "none"},
             zorder=4,
         )
 

@@ -29,9 +29,26 @@ def denoise(model: Architecture, layout: Layout, work: Pictures, machine: Topolo
     exchanges = Exchanges(model, layout, machine, work.itemsize)
     parts = _whole_pass(terms, layout, machine, exchanges, tokens, passes)
     parts += exchanges.predictions(tokens, work.steps)
-    parts.append(Part("vae", work.vae / (layout.ranks // layout.data)))
     parts.append(Part("serial", work.serial))
     return Stage("denoise", _kept(parts), layout.pipeline)
+
+
+def vae(model: Architecture, layout: Layout, work: Pictures, machine: Topology) -> Stage:
+    """Decoding one picture in rows of tiles, one for each rank that made it; work in halos is done twice.
+
+    Takes the seconds of one card from the work; halos are sent once, before the first layer.
+    """
+    dit = model.dit
+    assert dit is not None
+    ranks = layout.ranks // layout.data
+    latent = (max(ranks, work.height // dit.vae_stride[1]), work.width // dit.vae_stride[2])
+    again = float(flops.recomputed(latent, (ranks, 1), work.vae_halo)) if ranks > 1 else 0.0
+    parts = [Part("vae", work.vae * (1 + again) / ranks)]
+    if ranks > 1 and work.vae_halo:
+        frames = 1 + (work.frames - 1) // dit.vae_stride[0]
+        row = latent[1] * dit.channels * frames * work.itemsize
+        parts.append(Exchanges(model, layout, machine, work.itemsize).halo(2 * work.vae_halo * row))
+    return Stage("vae", _kept(parts))
 
 
 def prefill(model: Architecture, layout: Layout, work: Text, machine: Topology) -> Stage:

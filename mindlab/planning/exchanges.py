@@ -56,6 +56,11 @@ class Exchanges:
         spent = self._seconds("all_gather", ("ring", "ulysses"), whole)
         return Part("gather", steps * spent, steps * whole * (shared - 1) / shared)
 
+    def halo(self, nbytes: float) -> Part:
+        """Of a tile's two borders, to the ranks before and after it; `nbytes` are both together."""
+        axes = tuple(axis for axis, size in self.layout.sizes.items() if size > 1 and axis != "data")
+        return Part("halo", self._seconds("send", axes, nbytes / 2), nbytes)
+
     def context_change(self, own: float) -> Part:
         """Of a new layout for the ranks that share a sequence: each sends all but 1/c of `own` bytes."""
         shared = self.layout.ring * self.layout.ulysses

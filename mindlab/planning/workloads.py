@@ -39,7 +39,9 @@ class Pictures:
     serial: float = 0.0
     """Seconds a picture that no rank shares: text encoder, loading, a VAE on one card."""
     vae: float = 0.0
-    """Seconds of the VAE on one card, which all ranks of a picture share in tiles."""
+    """Seconds of the VAE on one card, which all ranks of a picture share, a row of tiles each."""
+    vae_halo: int = 0
+    """Latent pixels by which a tile reaches into its neighbours, and that are decoded twice."""
 
     unit = "pictures"
 
@@ -83,6 +85,7 @@ def _check(made: Workload) -> None:
     if isinstance(made, Text):
         whole |= {"prompt": made.prompt, "output": made.output}
     else:
+        check_whole(0, vae_halo=made.vae_halo)
         whole |= {"height": made.height, "width": made.width, "steps": made.steps, "frames": made.frames}
         for name, value in (("serial", made.serial), ("vae", made.vae)):
             if not 0 <= value < float("inf"):
