@@ -142,3 +142,10 @@ def test_refused_generation() -> None:
 def test_examples() -> None:
     """Would catch an example in a docstring that is no longer true."""
     assert doctest.testmod(decoder, extraglobs={"torch": torch}).failed == 0
+
+
+def test_a_temperature_that_is_no_number_is_refused() -> None:
+    """NaN passes a test for below 0, and every share of the next token is NaN."""
+    model = load_decoder()
+    with pytest.raises(ValueError, match="temperature=nan"):
+        continued(model, torch.zeros(1, 3, dtype=torch.int64), 1, temperature=float("nan"))

@@ -215,3 +215,10 @@ def test_no_steps_are_refused() -> None:
 def test_examples() -> None:
     """Would catch an example in a docstring that is no longer true."""
     assert doctest.testmod(digits, extraglobs={"torch": torch}).failed == 0
+
+
+def test_there_is_no_step_from_a_clean_picture() -> None:
+    """NaN in silence: at time 0 the step divides by the noise that is not there."""
+    x = first_noise(2)
+    with pytest.raises(ValueError, match="begin above 0"):
+        denoise_step(x, x, torch.tensor([0.5, 0.0]), torch.zeros(2))

@@ -246,6 +246,7 @@ def test_refusals() -> None:
             "batch": lambda: cfg_fused(model, x, t, cond[:1], uncond[:1], SCALE),
             "times": lambda: cfg_fused(model, x, t[:1].repeat(3), cond, uncond, SCALE),
             "model": lambda: cfg_fused(lambda x, t, c: x[:1], x, t, cond, uncond, SCALE),
+            "spread": lambda: cfg_fused(lambda x, t, c: x[..., :1], x, t, cond, uncond, SCALE),
         }
         calls[what]()
 
@@ -257,7 +258,8 @@ def test_refusals() -> None:
         "lengths": r"cond \(2, 16\) torch.float32 and uncond \(2, 3\) .* cannot lie in one batch: pad",
         "batch": r"conditions \(1, 16\) do not fit x \(2, 5, 16\): give one for each of the 2",
         "times": r"t \(3,\) does not fit x \(2, 5, 16\): give one value, or 2",
-        "model": "the model made 1 predictions of a batch of 4",
+        "model": r"the model gave \(1, 5, 16\) for x \(4, 5, 16\)",
+        "spread": r"the model gave \(4, 5, 1\) for x \(4, 5, 16\)",
     }
     for what, match in words.items():
         with pytest.raises(ml.MindlabError, match=match):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from draw_marks import no_warning, texts  # noqa: F401 - the fixture works by being here
 from matplotlib.colors import to_hex
@@ -83,3 +84,11 @@ def test_examples() -> None:
     """Would catch an example in a docstring that was right once."""
     found = doctest.testmod(schedules)
     assert found.failed == 0 and found.attempted
+
+
+def test_arrays_of_seconds_are_as_good_as_lists() -> None:
+    """An array of numpy refused with a sentence about truth values, or exact numbers lost."""
+    times = np.array([1.0, 3.0, 1.0])
+    assert schedule(times, 4) == schedule([1, 3, 1], 4)
+    assert ml.seconds.pipeline(times, 4).value == 14
+    assert ml.seconds.pipeline(np.array([1, 3, 1]), 4).value == 14

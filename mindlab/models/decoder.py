@@ -165,7 +165,7 @@ def continued(
     check_whole(0, tokens=tokens)
     if not ids.shape[1]:
         raise ValueError("the prompt is empty: give one character at least")
-    if temperature < 0:
+    if not temperature >= 0:
         raise ValueError(f"temperature={temperature}: give 0 for the likeliest token, or a number above 0")
     generator = torch.Generator().manual_seed(seed)
     cache, new = Cache() if cached else None, ids

@@ -139,8 +139,10 @@ def denoise_step(x: Tensor, epsilon: Tensor, t: Tensor, t_next: Tensor) -> Tenso
 
     The picture that x would be without epsilon, kept inside -1 to 1, and as much of the noise as belongs to
     `t_next`. Song, Meng and Ermon 2021 (DDIM), equation 12 with sigma 0; the noise is what that picture
-    leaves.
+    leaves. Raises ValueError for a t of 0.
     """
+    if not bool((t > 0).all()):
+        raise ValueError(f"t={t.tolist()}: a picture at time 0 has no noise left to take away; begin above 0")
     now, later = (signal(time).view(-1, 1, 1, 1) for time in (t, t_next))
     picture = ((x - (1 - now).sqrt() * epsilon) / now.sqrt()).clamp(-1, 1)
     rest = (x - now.sqrt() * picture) / (1 - now).sqrt()

@@ -71,12 +71,8 @@ def cfg_fused(model: Model, x: Tensor, t: Tensor, cond: Tensor, uncond: Tensor, 
     if t.ndim and len(t) != len(x):
         raise ValueError(f"t {tuple(t.shape)} does not fit x {tuple(x.shape)}: give one value, or {len(x)}")
     times = torch.cat([t, t]) if t.ndim else t
-    both = model(torch.cat([x, x]), times, torch.cat([uncond, cond]))
-    if len(both) != 2 * len(x):
-        raise ValueError(
-            f"the model made {len(both)} predictions of a batch of {2 * len(x)}: "
-            "it must treat each entry of the batch by itself"
-        )
+    twice = torch.cat([x, x])
+    both = prediction(model(twice, times, torch.cat([uncond, cond])), twice)
     return combined(both[: len(x)], both[len(x) :], scale)
 
 

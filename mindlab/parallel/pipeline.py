@@ -41,8 +41,8 @@ def run_pipeline(
 
     `stages` has one for each rank; a rank uses its own, the others may be None. Only the first rank reads the
     `microbatches`, the others need their number. Shapes and dtypes are free, and travel in a header of 64
-    bytes. A stage gives a new tensor each time: results are kept and sent as they are, so a buffer that is
-    used again changes earlier ones. Raises ValueError for another number of stages
+    bytes. A stage gives a new tensor each time, or on the last rank a buffer that it fills again: results are
+    copied there; what is still being sent is not. Raises ValueError for another number of stages
     than ranks, and without micro-batches.
 
     >>> def two_stages():
@@ -58,7 +58,7 @@ def run_pipeline(
         x = _given(batch, index) if line.first else line.receive()
         out = line.compute(index, 0, x)
         if line.last:
-            outputs.append(out)
+            outputs.append(out.clone())
         else:
             line.pass_on(out)
     hops.finish(line.sending)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
+import numpy as np
+
 from mindlab.predict import sources
 from mindlab.predict.quantity import Quantity, exact
 from mindlab.predict.shapes import check_whole
@@ -66,6 +68,7 @@ def _idle(times: list[Fraction], microbatches: int) -> Fraction:
 def _checked(stages: Sequence[float], microbatches: int) -> list[Fraction]:
     """The stages' seconds, exact; raises ValueError for none, or for what is no time."""
     check_whole(1, microbatches=microbatches)
+    stages = [float(seconds) if isinstance(seconds, np.generic) else seconds for seconds in stages]
     if not stages or not all(0 < seconds < float("inf") for seconds in stages):
         raise ValueError(
             f"stages={list(stages)!r}: give each stage's seconds, above 0, for one stage at least"

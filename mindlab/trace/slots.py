@@ -20,7 +20,9 @@ class Slot(NamedTuple):
 
 
 def span(slots: Sequence[Slot]) -> float:
-    """Seconds from the first start to the last end; raises ValueError without slots.
+    """Seconds from the first start to the last end.
+
+    Raises ValueError without slots, and for one that ends before it starts or has a time that is no number.
 
     >>> span([Slot(0, 0, 0, 1.0, 2.0), Slot(1, 1, 0, 2.5, 4.0)])
     3.0
@@ -29,6 +31,9 @@ def span(slots: Sequence[Slot]) -> float:
         raise ValueError(
             "no slots: give those of all ranks, [slot for _, slots in run.values for slot in slots]"
         )
+    for slot in slots:
+        if not float("-inf") < slot.start <= slot.end < float("inf"):
+            raise ValueError(f"{slot}: a slot starts at a finite time and ends no earlier")
     return max(slot.end for slot in slots) - min(slot.start for slot in slots)
 
 
