@@ -87,3 +87,28 @@ def test_what_a_card_holds() -> None:
     cut = ml.memory.model_terms(model, tokens=4096, tensor=8, sequence_parallel=True)["activations"]
     whole_hidden = ml.memory.model_terms(model, tokens=4096, tensor=8)["activations"]
     assert whole_hidden.value - cut.value == 4096 * 2 * 2 * 8192 * 7 / 8
+
+
+def test_the_decoder_of_stable_diffusion() -> None:
+    """A level, an up-sampling convolution or the middle forgotten: chapter 11 lists them one by one."""
+    listed = [
+        (1, 4, 512, 1), (1, 512, 512, 10), (2, 512, 512, 7), (4, 512, 512, 1), (4, 512, 256, 1),
+        (4, 256, 256, 5), (8, 256, 256, 1), (8, 256, 128, 1), (8, 128, 128, 5), (8, 128, 3, 1),
+    ]  # fmt: skip
+    assert [tuple(one) for one in ml.flops.vae_convolutions()] == listed
+    each = sum(18 * ins * outs * scale**2 * count for scale, ins, outs, count in listed)
+    assert ml.flops.vae_decoder(128, 64).value == 128 * 64 * each
+    with pytest.raises(ValueError, match=r"channels\[1\]=0"):
+        ml.flops.vae_decoder(8, 8, channels=(4, 0))
+
+
+def test_the_roofline_has_two_sides() -> None:
+    """The sum in place of the longer, or the sides exchanged."""
+    model, machine = ml.architecture("llama-3.1-8b"), {"rate": 1e14, "memory_rate": 1e12}
+    token = whole(ml.flops.decode_terms(model, 4096))
+    read = ml.memory.model_weights(model).value
+    assert ml.seconds.roofline(token, read, **machine).value == read / 1e12
+    prompt = whole(ml.flops.prefill_terms(model, 4096))
+    assert ml.seconds.roofline(prompt, read, **machine).value == prompt / 1e14
+    with pytest.raises(ValueError, match="memory_rate=0"):
+        ml.seconds.roofline(1, 1, rate=1, memory_rate=0)

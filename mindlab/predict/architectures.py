@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from mindlab.errors import UnknownName
+from mindlab.predict.heads import check_groups
 from mindlab.predict.quantity import Quantity
 from mindlab.predict.shapes import check_whole
 
@@ -34,6 +35,12 @@ class Experts:
     bias: bool = False
     """A number an expert that the router adds before it chooses."""
 
+    def __post_init__(self) -> None:
+        check_whole(1, count=self.count, top_k=self.top_k, inner=self.inner)
+        check_whole(0, shared=self.shared, dense_layers=self.dense_layers)
+        if self.top_k > self.count:
+            raise ValueError(f"top_k={self.top_k} of {self.count} experts: choose 1 to {self.count}")
+
 
 @dataclass(frozen=True)
 class Latent:
@@ -45,6 +52,10 @@ class Latent:
     rope_dim: int
     nope_dim: int
     value_dim: int
+
+    def __post_init__(self) -> None:
+        check_whole(1, kv_rank=self.kv_rank, nope_dim=self.nope_dim, value_dim=self.value_dim)
+        check_whole(0, q_rank=self.q_rank, rope_dim=self.rope_dim)
 
 
 @dataclass(frozen=True)
@@ -62,7 +73,9 @@ class Dit:
     """Of frames, rows and columns of the latent."""
     vae_stride: tuple[int, int, int] = (1, 8, 8)
     channels: int = 16
-    """Of the latent."""
+    """Of the latent that comes in."""
+    out_channels: int = 0
+    """Of what goes out; 0: as many."""
     guided: bool = False
     """Two passes a step (classifier-free guidance)."""
     text_width: int = 0
@@ -72,7 +85,19 @@ class Dit:
     refiner_blocks: int = 0
     """Blocks that only the text goes through first."""
     modulation: str = "block"
-    """ "block": 6 h² a stream in each block (3 h² in a single one); "shared": once; or a width w: 12 w h."""
+    """ "block": 6 h² a stream in each block (3 h² in a single one); "shared": once; or a width w: 12 w h a
+    block, which the time step is embedded in."""
+
+    def __post_init__(self) -> None:
+        check_whole(0, double=self.double, single=self.single, text_tokens=self.text_tokens)
+        check_whole(0, out_channels=self.out_channels, refiner_blocks=self.refiner_blocks)
+        for name, parts in (("patch", self.patch), ("vae_stride", self.vae_stride)):
+            if len(parts) != 3:
+                raise ValueError(f"{name}={list(parts)}: give three numbers, of frames, rows and columns")
+            check_whole(1, **{f"{name}[{axis}]": part for axis, part in enumerate(parts)})
+        check_whole(1, channels=self.channels)
+        if self.modulation not in ("block", "shared") and not self.modulation.isdecimal():
+            raise ValueError(f"modulation={self.modulation!r}: give block, shared, or a width in digits")
 
     @property
     def values_per_token(self) -> int:
@@ -100,13 +125,29 @@ class Architecture:
     tied: bool = False
     """The embedding is the matrix to logits too."""
     qkv_bias: bool = False
+    output_bias: bool = False
+    """A bias behind attention's last matrix. Of decoders; diffusion transformers have all biases."""
     qk_norm: bool = False
+    """Of decoders; and of diffusion transformers with cross attention, there over all heads at once."""
     experts: Experts | None = None
     latent: Latent | None = None
     dit: Dit | None = None
     published: tuple[tuple[str, float, str], ...] = ()
     """(what, value, source): "parameters", "active parameters", "kv bytes a token"."""
     source: str = ""
+
+    def __post_init__(self) -> None:
+        check_whole(1, layers=self.layers, hidden=self.hidden, head_dim=self.head_dim, inner=self.inner)
+        check_groups(self.heads, self.kv_heads)
+        if self.kind not in ("decoder", "dit") or (self.kind == "dit") != (self.dit is not None):
+            raise ValueError(f"kind={self.kind!r}: give decoder, or dit together with its Dit")
+        if self.dit is None:
+            check_whole(1, vocabulary=self.vocabulary)
+        elif self.dit.double + self.dit.single not in (0, self.layers):
+            blocks = f"{self.dit.double} double and {self.dit.single} single blocks"
+            raise ValueError(f"layers={self.layers}, but {blocks}: layers is their sum")
+        if self.experts is not None and self.experts.dense_layers > self.layers:
+            raise ValueError(f"dense_layers={self.experts.dense_layers} of {self.layers}: choose fewer")
 
     def parameters(self) -> Quantity:
         """How many numbers the model has to hold.
@@ -157,6 +198,9 @@ class Architecture:
             raise ValueError(f"{self.name} writes text: it has no pictures to count tokens of")
         check_whole(1, height=height, width=width, frames=frames)
         stride, patch = self.dit.vae_stride, self.dit.patch
+        if height < stride[1] or width < stride[2]:
+            least = f"{stride[1]} x {stride[2]}"
+            raise ValueError(f"{height} x {width} pixels are not one of the latent: give {least} or more")
         latent = (1 + (frames - 1) // stride[0], height // stride[1], width // stride[2])
         count = 1
         for length, part in zip(latent, patch, strict=True):
@@ -179,6 +223,8 @@ def architecture(given: str | os.PathLike[str] | Mapping[str, Any]) -> Architect
     """
     from mindlab.predict import architecture_file, model_configs
 
+    if not isinstance(given, (str, os.PathLike, Mapping)):
+        raise ValueError(f"{given!r} names no model: give a name, a path to a config.json, or what it says")
     if isinstance(given, Mapping):
         return model_configs.read(given, "the config")
     text = os.fspath(given)

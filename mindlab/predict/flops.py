@@ -18,6 +18,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from mindlab.predict import sources
+from mindlab.predict.convolutions import vae_convolutions as vae_convolutions
+from mindlab.predict.convolutions import vae_decoder as vae_decoder
 from mindlab.predict.decoding import attention_intensity as attention_intensity
 from mindlab.predict.heads import check_groups
 from mindlab.predict.layouts import pairs_up_to, positions

@@ -8,13 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mindlab.predict import sources
+from mindlab.predict.dit_parameters import dit_terms
 from mindlab.predict.quantity import Quantity
 
 if TYPE_CHECKING:
-    from mindlab.predict.architectures import Architecture, Dit
-
-_TIME = 256
-"""Width of the sines that a time step is turned into, in all shipped diffusion transformers."""
+    from mindlab.predict.architectures import Architecture
 
 
 def parameters(model: Architecture) -> Quantity:
@@ -33,7 +31,7 @@ def active_parameters(model: Architecture) -> Quantity:
 
 def parameter_terms(model: Architecture) -> dict[str, int]:
     """By part: "attention", "mlp", "experts" (those that are chosen from), "embedding" and so on."""
-    return _dit(model, model.dit) if model.dit is not None else _decoder(model)
+    return _decoder(model) if model.dit is None else dit_terms(model, model.dit)
 
 
 def attention_parameters(model: Architecture) -> int:
@@ -42,8 +40,8 @@ def attention_parameters(model: Architecture) -> int:
     if model.latent is not None:
         return _latent(model)
     q, kv = model.heads * d, model.kv_heads * d
-    weights = h * (q + 2 * kv) + q * h
-    return weights + model.qkv_bias * (q + 2 * kv) + model.qk_norm * 2 * d
+    biases = model.qkv_bias * (q + 2 * kv) + model.output_bias * h
+    return h * (q + 2 * kv) + q * h + biases + model.qk_norm * 2 * d
 
 
 def mlp_parameters(model: Architecture, inner: int) -> int:
@@ -78,48 +76,6 @@ def _decoder(model: Architecture) -> dict[str, int]:
         terms["shared experts"] = sparse * experts.shared * one
         terms["router"] = sparse * experts.count * (h + experts.bias)
     return terms
-
-
-def _dit(model: Architecture, dit: Dit) -> dict[str, int]:
-    h, inner = model.hidden, model.inner
-    attention, mlp = 4 * (h * h + h), 2 * h * inner + inner + h
-    if dit.double or dit.single:
-        norms = 2 * model.head_dim
-        blocks = dit.double * 2 * (attention + mlp + norms)
-        blocks += dit.single * (attention + mlp + norms)
-    else:
-        looks = 2 if dit.cross_attention else 1
-        blocks = model.layers * (looks * (attention + 2 * h) + mlp + 2 * h * dit.cross_attention)
-    return {
-        "blocks": blocks,
-        "modulation": _modulation(model, dit),
-        "refiner": dit.refiner_blocks * (14 * h * h + 15 * h),
-        "embedding": _embedding(model, dit),
-    }
-
-
-def _modulation(model: Architecture, dit: Dit) -> int:
-    """The linear layers that turn the time step into shifts and scales."""
-    h = model.hidden
-    six, three = 6 * (h * h + h), 3 * (h * h + h)
-    if dit.modulation == "shared":
-        return six + model.layers * 6 * h
-    if dit.modulation != "block":
-        return model.layers * 2 * (int(dit.modulation) + 1) * 6 * h
-    return dit.double * 2 * six + dit.single * three
-
-
-def _embedding(model: Architecture, dit: Dit) -> int:
-    """Of patches, time, text and guidance; and the last layer."""
-    h, patch = model.hidden, dit.values_per_token
-    time = _TIME * h + h + h * h + h
-    text = dit.text_width * h + h
-    if dit.cross_attention or dit.refiner_blocks:
-        text += h * h + h
-    pooled = dit.pooled_width * h + h * h + 2 * h if dit.pooled_width else 0
-    last = h * patch + patch + (2 * h if dit.modulation == "shared" else 2 * h * h + 2 * h)
-    refined = time + h * h if dit.refiner_blocks else 0
-    return patch * h + h + time * (1 + dit.guidance_embedded) + text + pooled + last + refined
 
 
 def _counted(name: str, value: int) -> Quantity:

@@ -57,3 +57,7 @@ DEEPSEEK_V2 = (
 CHAN_MOMENTS = (
     "Chan, Golub & LeVeque, Updating formulae and a pairwise algorithm for computing sample variances (1979)"
 )
+WILLIAMS = (
+    "Williams, Waterman & Patterson, Roofline: An Insightful Visual Performance Model for Multicore "
+    "Architectures, Commun. ACM 52 (2009)"
+)
