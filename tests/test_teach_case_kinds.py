@@ -109,3 +109,11 @@ def test_the_evidence_names_the_mistake_as_the_check_does() -> None:
     right = shown(row_parallel, replace(ROW, look=lambda attempt: "Rank 0 computed all of it."))
     assert "The values are right on every rank.\nRank 0 computed all of it.\n" in right
     assert "features of different layers and different x, joined" in repr(ml.case("02-d").run())
+
+
+def test_the_evidence_does_not_answer_the_question_of_the_cause() -> None:
+    """Would catch evidence of chapters 10 and 11 that names the cause before the learner is asked for it."""
+    for name, cause in (("10-b", "counts 4 times"), ("11-a", "a margin of zeros"), ("11-c", "statistics")):
+        evidence = repr(ml.case(name).run())
+        assert cause not in evidence and re.search(r"element \[|wrong up to", evidence)
+        assert cause in ml.case(name).check(ml.case(name).program).reason

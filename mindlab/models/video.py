@@ -6,6 +6,7 @@ the first frame standing for those before it. Its weights are drawn, not trained
 
 from __future__ import annotations
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -23,19 +24,23 @@ class CausalConv3d(nn.Module):
         return out
 
 
-def video_decoder(channels: int = 8, *, norm: bool = True) -> nn.Sequential:
+def video_decoder(channels: int = 8, *, norm: bool = True, seed: int = 0) -> nn.Sequential:
     """The decoder, (B, 3, 2 T, 2 H, 2 W) from latents (B, 4, T, H, W).
+
+    The same `seed`, the same weights, with a norm or without one.
 
     >>> video_decoder()(torch.zeros(1, 4, 2, 3, 5)).shape
     torch.Size([1, 3, 4, 6, 10])
     """
     norms = [nn.GroupNorm(2, channels)] if norm else []
-    return nn.Sequential(
-        CausalConv3d(4, channels),
-        *norms,
-        nn.SiLU(),
-        nn.Upsample(scale_factor=2),
-        CausalConv3d(channels, channels),
-        nn.SiLU(),
-        CausalConv3d(channels, 3),
-    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return nn.Sequential(
+            CausalConv3d(4, channels),
+            *norms,
+            nn.SiLU(),
+            nn.Upsample(scale_factor=2),
+            CausalConv3d(channels, channels),
+            nn.SiLU(),
+            CausalConv3d(channels, 3),
+        )

@@ -9,6 +9,7 @@ import linecache
 import os
 import re
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -109,7 +110,7 @@ class CaseFile:
             facts = (say("ended"), found.sentence)
             self._evidence = Evidence(facts, None, self._with_code(found.detail), trial.ranks)
         else:
-            self._evidence = Evidence(_facts(found), found.run, "", trial.ranks)
+            self._evidence = Evidence(_facts(found, self.case.look), found.run, "", trial.ranks)
         return self._evidence
 
     def _with_code(self, detail: str) -> str:
@@ -188,10 +189,11 @@ def case(name: str) -> CaseFile:
     return CaseFile(registry.find_case(name))
 
 
-def _facts(found: Attempt) -> tuple[str, ...]:
+def _facts(found: Attempt, own: Callable[[Any], str] | None) -> tuple[str, ...]:
     """What is to be seen of a program that came to its end: values, calls, bytes, what it printed."""
     wrong = values.kind(found) or values.wrong_value(found)
-    named = found.exercise.look(found) if found.exercise.look else ""
+    look = own or found.exercise.look
+    named = look(found) if look else ""
     verdict = [named] if wrong and named else [wrong or say("values_right"), *filter(None, [named])]
     return (*verdict, *_calls(found), *_bytes(found), *_printed(found))
 

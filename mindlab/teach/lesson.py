@@ -191,6 +191,8 @@ class Case:
     """Where such a program was published or reported."""
     shown_trial: int = 0
     """Which of the repair's trials shows what is wrong."""
+    look: Callable[[Any], str] | None = None
+    """(the attempt) -> what `run` says of wrong values, where the repair's `look` would name the cause."""
 
 
 @dataclass(frozen=True)

@@ -207,7 +207,8 @@ their thread.
         ),
     ),
     repair=REPAIR,
-    source="servers write with a mask, position mod p == rank: sgl-project/sglang pull request 34355 (2026), "
+    look=likely.unnamed,
+    source="servers write with a mask, position mod p == rank: sgl-project/sglang pull request 25090 (2026), "
     "vllm-project/vllm pull request 23734 (2025); whether copies of new tokens exist is asked in pull "
     "request 28718 (2025) of the latter; the program is ours",
 )

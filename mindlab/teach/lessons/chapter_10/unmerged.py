@@ -199,6 +199,7 @@ equal shards, agrees with one card. The trained model writes words, but no sente
         ),
     ),
     repair=REPAIR,
+    look=likely.unnamed,
     shown_trial=1,
     source="lightseekorg/tokenspeed pull request 364 (2026): a decode kernel returned no LSE, so that parts "
     "could not be merged; NPU 推理并行策略设计, section 4, names the sum as the mistake; the program is ours",

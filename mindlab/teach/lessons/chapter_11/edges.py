@@ -148,7 +148,33 @@ def _margins(all_given: list[tuple[nn.Sequential, Tensor, int]], rank: int) -> d
 
 
 def _look(attempt: Attempt) -> str:
-    return likely.named(_margins)(attempt) or given.seam(attempt)
+    return likely.named(_margins)(attempt) or _places(attempt)
+
+
+def _places(attempt: Attempt) -> str:
+    """How far wrong rows reach, from where tiles meet and from the ends of the picture."""
+    found, most, last = {"meet": 0, "end": 0}, 0.0, attempt.trial.ranks - 1
+    for rank, (seen, wanted) in enumerate(zip(attempt.values, attempt.wanted, strict=True)):
+        if not isinstance(seen, Tensor) or seen.shape != wanted.shape:
+            return ""
+        off, rows = (seen - wanted).abs().amax((0, 1, 3)), seen.shape[2]
+        for at in (off > 1e-5 * wanted.abs().max()).nonzero().flatten().tolist():
+            above, below = (
+                (at + 1, "end" if rank == 0 else "meet"),
+                (rows - at, "end" if rank == last else "meet"),
+            )
+            far, place = min(above, below)
+            found[place] = max(found[place], far)
+        most = max(most, float(off.max()))
+    if not any(found.values()):
+        return ""
+    meet, end = (f"up to {n} rows from" if n else "" for n in found.values())
+    said = [
+        f"{meet} where tiles meet" if meet else "",
+        f"{end} the picture's upper and lower end" if end else "",
+    ]
+    only = "" if meet else ", where nothing was cut. Where tiles meet all is right"
+    return f"Pixels are wrong {' and '.join(filter(None, said))}, by {most:.2g} at most{only}."
 
 
 REPAIR = Exercise(
@@ -204,7 +230,7 @@ latent that is padded once is something else, since the first convolution makes 
         Wrong(mirrored, r"mirrored"),
         Wrong(more_zeros, r"a margin of zeros"),
         Wrong(without_any, r"no margin at all"),
-        Wrong(zeros_at_the_ends, r"wrong up to 20 rows"),
+        Wrong(zeros_at_the_ends, r"upper and lower end.* Where tiles meet all is right"),
         Wrong(everything_everywhere, r"times the allowed"),
     ),
 )
@@ -243,6 +269,7 @@ upper and the lower edge of the picture, too, where nothing was cut.
         ),
     ),
     repair=REPAIR,
+    look=_places,
     source="georghess/neurad-studio issue 15 (2024): patches decoded one by one, with borders that can be "
     "seen; the program is ours",
 )

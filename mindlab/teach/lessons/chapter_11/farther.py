@@ -181,6 +181,6 @@ do not see them.
         ),
     ),
     repair=REPAIR,
-    source="Comfy-Org/ComfyUI pull request 6306 (2025): an overlap of tiles that always came out as 1; "
+    source="Comfy-Org/ComfyUI pull request 6306 (2025): an overlap along time that always came out as 1; "
     "madebyollin/taesd issue 8 (2023): the overlap must cover the whole receptive field; the program is ours",
 )

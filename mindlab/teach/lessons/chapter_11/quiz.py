@@ -26,7 +26,7 @@ QUIZ = Quiz(
             "A decoder: one convolution of 3 x 3, up-sampling by 2, four such convolutions, up-sampling by "
             "2, four such convolutions. How many latent pixels of halo does a tile need?",
             answer=lambda: -(-(4 * 1 + 2 * 4 + 4) // 4),
-            read="1, How far a pixel reaches",
+            read="3, How far a pixel reaches",
             choices=(
                 Choice(9, "Nine convolutions, but eight of them look at finer pixels."),
                 Choice(1, "The others look less far, but they add up."),
@@ -88,6 +88,7 @@ QUIZ = Quiz(
             "7 GroupNorms of 8 groups, 4 ranks. What does a rank send so that all of them have the whole "
             "picture's statistics?",
             answer=lambda: volume.norm_statistics(7, 8, 4),
+            unit="B",
             read="4, Bytes of the statistics",
             choices=(
                 Choice(volume.norm_statistics(7, 8, 4), "100 bytes to 3 others, for each of 7 norms."),
@@ -98,7 +99,7 @@ QUIZ = Quiz(
         ),
         Question(
             "A layer of the decoder is an attention over all pixels. What does `receptive_field` say?",
-            read="10 When to use which",
+            read="8, What the model does not know",
             choices=(
                 Choice("The whole picture's size.", "It gives no number there.", holds=False),
                 Choice(
