@@ -51,6 +51,7 @@ def test_every_shipped_number_has_a_source_and_a_date(name):
     facts += [fact for level in machine.levels for fact in (level.bandwidth, level.alpha)]
     assert machine.name == name and machine.levels[-1].size == machine.cards
     assert all(fact.source and re.fullmatch(r"\d{4}-\d\d-\d\d", fact.date) for fact in facts)
+    assert all(level.sizes_source and level.sizes_date for level in machine.levels if level.by_size)
     assert all(machine.titles) and cjk_subset.missing(characters=cjk.letters(machine.titles[1])) == ""
     assert name in repr(machine) and "<table>" in machine._repr_html_()
 

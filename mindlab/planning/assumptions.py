@@ -116,7 +116,7 @@ def _gaps(made: Compiled, released: int) -> list[str]:
 
 
 def _levels(topology: Topology) -> str:
-    parts = [f"{one.name}: {one.bandwidth}, alpha {one.alpha}" for one in topology.levels]
+    parts = [f"{one.name}: {one.speed}, alpha {one.alpha}" for one in topology.levels]
     return f"{topology.title}. " + "; ".join(parts) + "."
 
 

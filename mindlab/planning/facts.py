@@ -57,6 +57,9 @@ class Level:
     """Seconds that a message costs however short."""
     by_size: tuple[tuple[float, float], ...] = ()
     """(bytes, B/s that messages of that size reach), smallest first; none: `bandwidth` for all sizes."""
+    sizes_source: str = ""
+    """Where the table `by_size` is from."""
+    sizes_date: str = ""
 
     def at(self, nbytes: float) -> float | None:
         """Bytes a second for messages of that size: between two of `by_size` on the log of it, flat outside.
@@ -67,3 +70,12 @@ class Level:
             return self.bandwidth.value
         sizes, rates = zip(*self.by_size, strict=True)
         return float(np.interp(math.log(max(nbytes, 1.0)), [math.log(size) for size in sizes], rates))
+
+    @property
+    def speed(self) -> str:
+        """The bandwidth in words, with the ends of the table by size where there is one."""
+        if not self.by_size:
+            return str(self.bandwidth)
+        ends = dict.fromkeys((self.by_size[0], self.by_size[-1]))
+        shown = " to ".join(f"{units.rate(rate)} at {units.size(size)}" for size, rate in ends)
+        return f"{self.bandwidth}; by size, {shown} ({self.sizes_source})"

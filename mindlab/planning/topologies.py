@@ -24,7 +24,6 @@ from mindlab.errors import MindlabError, UnknownName
 from mindlab.planning.facts import Card as Card
 from mindlab.planning.facts import Fact as Fact
 from mindlab.planning.facts import Level as Level
-from mindlab.predict import units
 
 SHAPES = ("mesh", "switch", "trunk")
 _DATA = Path(__file__).parent / "data"
@@ -146,7 +145,7 @@ class Topology:
         }
         card = replace(self.card, **{name: facts.pop(name) for name in of_card if name in facts})
         if "bandwidth" in facts:
-            facts["by_size"] = ()
+            facts |= {"by_size": (), "sizes_source": "", "sizes_date": ""}
         levels = tuple(replace(one, **facts) if level in (None, one.name) else one for one in self.levels)
         return replace(self, card=card, levels=levels)
 
@@ -170,7 +169,7 @@ class Topology:
             many = self.cards // level.size
             rows += [
                 (level.name, f"{level.shape} of {level.size} cards, {many} x {level.domain}"),
-                ("bandwidth", f"{level.bandwidth}{_sizes(level)}"),
+                ("bandwidth", level.speed),
                 ("alpha", str(level.alpha)),
             ]
         facts = {"peak": self.card.peak, "rate": self.card.rate, "memory": self.card.memory}
@@ -235,14 +234,6 @@ def uniform(
     title = (f"{cards} cards, all links alike", f"{cards} 张卡,链路全部相同")
     made = Topology("uniform", title, cards, card, (level,))
     return made.assume(alpha=alpha, bandwidth=bandwidth, rate=rate, why="given by the caller")
-
-
-def _sizes(level: Level) -> str:
-    if not level.by_size:
-        return ""
-    (small, least), (large, most) = level.by_size[0], level.by_size[-1]
-    ends = (f"{units.rate(rate)} at {units.size(size)}" for size, rate in ((small, least), (large, most)))
-    return f"; by size, {' to '.join(ends)}"
 
 
 def _known(topology: Topology, level: Level, what: str) -> float:

@@ -11,7 +11,11 @@
          bandwidth: {value: 10e9, unit: B/s, source: "data sheet", date: 2026-01-31},
          alpha: {value: 5e-6, unit: s, source: "guess", date: 2026-01-31, assumed: true}}
 
-A level may have `by_size: [[1024, 1e9], [1048576, 8e9]]`: the B/s that messages of these bytes reach.
+A level may have `by_size`, what messages of these bytes reach, between them on the log of the size:
+
+       by_size: {unit: B/s, source: "timed here", date: 2026-01-31,
+                 rows: [{bytes: 1024, value: 1e9}, {bytes: 1048576, value: 8e9}]}
+
 A number is a mapping with value (or `unknown`), unit, source and date. Facts of the card may be left out.
 Instead of cards and card, `inside: atlas-a2` and `copies: 2` put another topology inside the levels given.
 """
@@ -33,6 +37,7 @@ _NESTED = ("name", "title", "inside", "copies", "levels")
 _CARD = {"peak": "FLOP/s", "rate": "FLOP/s", "memory": "B", "memory_rate": "B/s"}
 _LEVEL = ("name", "domain", "shape", "size", "bandwidth", "alpha")
 _FACT = ("value", "unit", "source", "date", "assumed")
+_TABLE = ("unit", "source", "date", "rows")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
@@ -123,21 +128,25 @@ class _File:
             self.whole(fields["size"], f"{where}.size"),
             self.fact(fields["bandwidth"], f"{where}.bandwidth", "B/s"),
             self.fact(fields["alpha"], f"{where}.alpha", "s", least=0.0),
-            self.table(fields["by_size"], f"{where}.by_size") if "by_size" in fields else (),
+            *(self.table(fields["by_size"], f"{where}.by_size") if "by_size" in fields else ()),
         )
 
-    def table(self, node: Any, where: str) -> tuple[tuple[float, float], ...]:
-        """Rows of (bytes, B/s), the sizes going up."""
+    def table(self, node: Any, where: str) -> tuple[tuple[tuple[float, float], ...], str, str]:
+        """Rows of (bytes, B/s), the sizes going up; where they are from; and when."""
+        fields = self.mapping(node, where, _TABLE)
+        source, date = self.origin(fields, where, "B/s")
+        return self.rows(fields["rows"], f"{where}.rows"), source, date
+
+    def rows(self, node: Any, where: str) -> tuple[tuple[float, float], ...]:
         if not isinstance(node, yaml.SequenceNode) or not node.value:
-            self.refuse(node, where, "give a list of [bytes, B/s], the smallest size first")
+            self.refuse(node, where, "give a list of {bytes, value}, the smallest size first")
         rows: list[tuple[float, float]] = []
         for number, row in enumerate(node.value):
             here = f"{where}[{number}]"
-            if not isinstance(row, yaml.SequenceNode) or len(row.value) != 2:
-                self.refuse(row, here, "give two numbers, [bytes, B/s]")
-            size, rate = (self.known(one, here) for one in row.value)
+            fields = self.mapping(row, here, ("bytes", "value"))
+            size, rate = (self.known(fields[key], f"{here}.{key}") for key in ("bytes", "value"))
             if rows and size <= rows[-1][0]:
-                self.refuse(row, here, f"{size:g} B does not come after {rows[-1][0]:g} B")
+                self.refuse(row, f"{here}.bytes", f"{size:g} does not come after {rows[-1][0]:g}")
             rows.append((size, rate))
         return tuple(rows)
 
@@ -146,17 +155,22 @@ class _File:
         if node is None:
             return Fact(None, unit, "not given")
         fields = self.mapping(node, where, ("value", "unit", "source", "date"), ("assumed",))
+        source, date = self.origin(fields, where, unit)
+        assumed = self.text(fields["assumed"], f"{where}.assumed") if "assumed" in fields else "false"
+        if assumed not in ("true", "false"):
+            self.refuse(fields["assumed"], f"{where}.assumed", f"{assumed!r}: write true or false")
+        value = self.number(fields["value"], f"{where}.value", least)
+        return Fact(value, unit, source, date, assumed == "true")
+
+    def origin(self, fields: dict[str, Any], where: str, unit: str) -> tuple[str, str]:
+        """Source and date, after a look at the unit."""
         given = self.text(fields["unit"], f"{where}.unit")
         if given != unit:
             self.refuse(fields["unit"], f"{where}.unit", f"{given!r}: give the number in {unit}")
         date = self.text(fields["date"], f"{where}.date")
         if not _DATE.fullmatch(date):
             self.refuse(fields["date"], f"{where}.date", f"{date!r}: write it as 2026-01-31")
-        assumed = self.text(fields["assumed"], f"{where}.assumed") if "assumed" in fields else "false"
-        if assumed not in ("true", "false"):
-            self.refuse(fields["assumed"], f"{where}.assumed", f"{assumed!r}: write true or false")
-        value = self.number(fields["value"], f"{where}.value", least)
-        return Fact(value, unit, self.text(fields["source"], f"{where}.source"), date, assumed == "true")
+        return self.text(fields["source"], f"{where}.source"), date
 
     def number(self, node: Any, where: str, least: float | None) -> float | None:
         text = self.text(node, where)
