@@ -24,6 +24,7 @@ from mindlab.ranks.channel import Channel, Closed
 from mindlab.ranks.job import Failure, Frame, Job, Outcome
 from mindlab.trace import recorder, sockets
 from mindlab.trace.board import Board
+from mindlab.trace.places import plain_code
 
 _HERE = str(Path(__file__).resolve().parents[1])
 _LESSONS = str(Path(_HERE) / "teach" / "lessons")  # their programs stand for the person's own code
@@ -174,7 +175,7 @@ class Rank:
 
 def _failure(error: BaseException, travelling: bool = False) -> Failure:
     frames = [
-        Frame(frame.filename, frame.lineno or 0, frame.name, (frame.line or "").strip())
+        Frame(frame.filename, frame.lineno or 0, frame.name, plain_code(frame.line or "").strip())
         for frame in traceback.extract_tb(error.__traceback__)
     ]
     theirs = [

@@ -19,12 +19,13 @@ from mindlab.predict.quantity import Quantity
 from mindlab.teach import panel, registry, values
 from mindlab.teach.attempt import TIMEOUT, Attempt, Ending, attempt, usable_backend
 from mindlab.teach.grade import Grade, grade
-from mindlab.teach.hints import plain_code, source_of
+from mindlab.teach.hints import source_of
 from mindlab.teach.journal import journal
 from mindlab.teach.lesson import Case
 from mindlab.teach.reading import unanswered
 from mindlab.teach.spending import at, sent_by_all
 from mindlab.teach.words import say, translated
+from mindlab.trace.places import plain_code
 from mindlab.trace.run import Run
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from mindlab.teach import panel, registry
 from mindlab.teach.journal import journal
 from mindlab.teach.words import say, translated
+from mindlab.trace.places import plain_code
 
 _LONGEST = 96
 """Characters of a line of code in a notebook."""
@@ -95,11 +96,6 @@ def source_of(fn: Callable[..., Any]) -> str:
     """The function as a learner would write it in a cell: without annotations."""
     text = plain_code(textwrap.dedent(inspect.getsource(fn))).rstrip()
     return re.sub(r"(def \w+\()((?:\n[^()\n]*)+)\n *\):", _on_one_line, _bare(text))
-
-
-def plain_code(text: str) -> str:
-    """Code without the remarks that only a checker of types or of style reads."""
-    return re.sub(r"[ \t]*# (?:type: ignore|noqa)[^\n]*", "", text)
 
 
 def _bare(text: str) -> str:

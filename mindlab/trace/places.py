@@ -8,6 +8,7 @@ import importlib.util
 import itertools
 import linecache
 import os
+import re
 import sys
 import sysconfig
 from types import CodeType, FrameType
@@ -71,7 +72,12 @@ def find(frame: FrameType | None) -> Place:
 
 def text(spot: Place) -> str:
     """The text of the line, "" where it cannot be read."""
-    return linecache.getline(spot.file, spot.lineno).strip()
+    return plain_code(linecache.getline(spot.file, spot.lineno)).strip()
+
+
+def plain_code(text: str) -> str:
+    """Code without the remarks that only a checker of types or of style reads."""
+    return re.sub(r"[ \t]*# (?:type: ignore|noqa)[^\n]*", "", text)
 
 
 def argument(spot: Place) -> str:
