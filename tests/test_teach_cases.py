@@ -40,6 +40,11 @@ def test_the_evidence_shows_the_symptom(name: str, facts: list[str]) -> None:
     assert shown[0] == shown[1]
 
 
+def test_every_wrong_rank_is_named() -> None:
+    """Would catch ranks that are neither called right nor wrong: one has no tokens, three are wrong."""
+    assert "Rank 1 is right. Ranks 2 and 3 are wrong too." in repr(ml.case("06-a").run())
+
+
 @pytest.mark.parametrize(("name", "advice"), [("01-c", "isend"), ("01-d", "Give the receive")])
 def test_the_evidence_gives_no_advice(name: str, advice: str) -> None:
     """Would catch the launch's own help in a place where the learner is to find the cause."""

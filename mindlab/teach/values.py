@@ -43,9 +43,14 @@ def wrong_value(attempt: Attempt) -> str:
         return ""
     right = [rank for rank in range(attempt.trial.ranks) if rank not in wrong]
     if right:
-        agreeing = say("is_right" if len(right) == 1 else "are_right", ranks=ranks_named(right).capitalize())
-        return _complaint(attempt, wrong[0]) + agreeing
+        others = _named(wrong[1:], "is_wrong_too", "are_wrong_too")
+        return _complaint(attempt, wrong[0]) + _named(right, "is_right", "are_right") + others
     return _complaint(attempt, wrong[0]) + say("all_agree" if _agree(attempt) else "all_wrong")
+
+
+def _named(ranks: list[int], one: str, several: str) -> str:
+    """A sentence about these ranks; "" about none."""
+    return say(one if len(ranks) == 1 else several, ranks=ranks_named(ranks).capitalize()) if ranks else ""
 
 
 def wrong(attempt: Attempt) -> bool:

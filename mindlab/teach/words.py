@@ -84,6 +84,8 @@ _EN: dict[str, str] = {
     "some_ranks": "ranks {ranks} and {last}",
     "is_right": " {ranks} is right.",
     "are_right": " {ranks} are right.",
+    "is_wrong_too": " {ranks} is wrong too.",
+    "are_wrong_too": " {ranks} are wrong too.",
     "part": "the part of {ranks}",
     "parts": "the parts of {ranks}",
     "empty": "{who}: {place} is all zeros.",
