@@ -78,6 +78,19 @@ def test_hosts_inside_a_cluster_keep_their_links():
     assert two.named((0, "pair", 9, 14)) == "HCCS 9 → 14"
 
 
+def test_where_no_number_was_published_none_is_used():
+    """Would catch Ethernet between two hosts that costs nothing, or H100 links as the H20's own."""
+    two = ml.topology("two-pcie-l40")
+    between = two.path(3, 12)[0]
+    assert [two.named(link) for link in between[1:3]] == ["Ethernet of host 0, out", "Ethernet of host 1, in"]
+    with pytest.raises(MindlabError, match=r"bandwidth of Ethernet in two-pcie-l40 is unknown.*assume"):
+        two.bandwidth(between[1])
+    assert two.assume("Ethernet", bandwidth=1e9).bandwidth(between[1]) == 1e9
+    assert any(
+        "bandwidth of NVLink is 320 GB/s (assumed" in said for said in ml.topology("hgx-h20").assumptions
+    )
+
+
 def test_each_direction_and_each_pair_is_a_link_of_its_own():
     """Would catch half-duplex links, and a mesh in which pairs share."""
     machine = topologies.uniform(6, alpha=0, bandwidth=1)
