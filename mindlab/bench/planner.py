@@ -65,8 +65,9 @@ def exact() -> list[dict[str, Any]]:
             "active parameters": model.active_parameters,
             "kv bytes a token": model.kv_bytes_per_token,
         }
-        for what, value, source in model.published:
-            found.append(_fact(f"{name}, {what}", value, float(ours[what]().value), source))
+        for one in model.published:
+            value = float(ours[one.what]().value)
+            found.append(_fact(f"{name}, {one.what}", one.value, value, one.source))
     return [*found, *_weights(), *_volumes()]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import yaml  # type: ignore[import-untyped,unused-ignore]
 
 from mindlab.errors import MindlabError
-from mindlab.predict.architectures import Architecture, Dit, Experts, Latent
+from mindlab.predict.architectures import Architecture, Dit, Experts, Latent, Published
 
 _PARTS = {"experts": Experts, "latent": Latent, "dit": Dit}
 
@@ -21,7 +21,8 @@ def read(path: Path) -> Architecture:
         if name in fields:
             fields[name] = made(form, fields[name], f"{path.name}, {name}")
     fields["published"] = tuple(
-        (one["what"], float(one["value"]), one["source"]) for one in fields.get("published", ())
+        Published(one["what"], float(one["value"]), one["source"], str(one["date"]))
+        for one in fields.get("published", ())
     )
     built: Architecture = made(Architecture, {"name": path.stem, **fields}, path.name)
     return built

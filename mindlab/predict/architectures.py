@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from mindlab.errors import UnknownName
 from mindlab.predict.heads import check_groups
@@ -106,6 +106,17 @@ class Dit:
         return frames * rows * columns * self.channels
 
 
+class Published(NamedTuple):
+    """What others print about a model, or count in it. Before rounding, where the digits are known."""
+
+    what: str
+    """ "parameters", "active parameters" or "kv bytes a token"."""
+    value: float
+    source: str
+    date: str
+    """On which it was read."""
+
+
 @dataclass(frozen=True)
 class Architecture:
     """A model's shape. Nothing in it was measured; `published` says what others print about it."""
@@ -132,8 +143,7 @@ class Architecture:
     experts: Experts | None = None
     latent: Latent | None = None
     dit: Dit | None = None
-    published: tuple[tuple[str, float, str], ...] = ()
-    """(what, value, source): "parameters", "active parameters", "kv bytes a token"."""
+    published: tuple[Published, ...] = ()
     source: str = ""
 
     def __post_init__(self) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mindlab.predict import sources
-from mindlab.predict.dit_parameters import dit_terms
+from mindlab.predict.dit_parameters import dit_parameter_terms
 from mindlab.predict.quantity import Quantity
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def active_parameters(model: Architecture) -> Quantity:
 
 def parameter_terms(model: Architecture) -> dict[str, int]:
     """By part: "attention", "mlp", "experts" (those that are chosen from), "embedding" and so on."""
-    return _decoder(model) if model.dit is None else dit_terms(model, model.dit)
+    return _decoder(model) if model.dit is None else dit_parameter_terms(model, model.dit)
 
 
 def attention_parameters(model: Architecture) -> int:
