@@ -1,10 +1,12 @@
-"""The chapters as a reader meets them: both editions run to their end, the skeleton is kept."""
+"""The chapters as a reader meets them: solved they pass every check, and the skeleton is kept.
+
+Their open editions, and other parameters, are in test_chapters_open.py: two files can run at a time.
+"""
 
 from __future__ import annotations
 
 import ast
 import csv
-import json
 import re
 from functools import cache
 from pathlib import Path
@@ -12,8 +14,8 @@ from typing import Any
 
 import nbformat
 import pytest
+from chapter_runs import CHAPTERS, ROOT, SOURCES, asked_for, execute, lessons, verdicts
 
-from mindlab.book import runner
 from mindlab.book.editions import Edition, code_of
 from mindlab.book.grading.asked import chapters as chapters_of
 from mindlab.book.solutions import has_region
@@ -21,10 +23,7 @@ from mindlab.book.source import Chapter, read_chapter
 from mindlab.teach import registry
 from mindlab.teach.hints import source_of
 
-ROOT = Path(__file__).resolve().parents[1]
-SOURCES = ROOT / "notebooks" / "src"
-CHAPTERS = sorted(path.stem for path in SOURCES.glob("[0-8][0-9]_*.md"))
-MIME = "application/vnd.mindlab.check+json"
+pytestmark = pytest.mark.timeout(1200)  # all chapters run in the first test that needs them
 MOST_ROWS = {"01": 50, "03": 50}
 """Chapters that check in loops: more rows than calls in the source."""
 FORMULAS = {
@@ -55,21 +54,6 @@ FORMULAS = {
     ),
 }
 """Formulas that the chapter is about, without spaces: each must stand in a check that ran."""
-VARIANTS = {
-    "01": {"ranks": 3, "numel": 1680},
-    "02": {"ranks": 3, "sequence": 8, "hidden": 48},
-    "03": {"ranks": 3, "tokens": 24, "hidden": 96},
-    "04": {"ranks": 3, "sequence": 30, "heads": 4},
-    "05": {"ranks": 3, "sequence": 120, "head_dim": 8},
-    "06": {"ranks": 3, "sequence": 56},
-    "07": {"ranks": 3, "steps": 5},
-    "08": {"ranks": 3, "new_tokens": 3, "length": 16},
-    "09": {"ranks": 6, "sequence": 60, "head_dim": 8},
-    "10": {"ranks": 3, "length": 25, "head_dim": 8},
-    "11": {"ranks": 3, "width": 21},
-    "12": {"ranks": 4, "steps": 2},
-}
-"""Other parameters with which a chapter must run to its end, too."""
 OWN_REPAIRS = {"01-a", "01-b"}
 """Cases that the chapter repairs in other words than `ml.solution` does."""
 SKELETON = (
@@ -92,39 +76,10 @@ def chapter(name: str) -> Chapter:
     return read_chapter(SOURCES / f"{name}.md")
 
 
-def execute(out: Path, edition: str, *chapters: str, **parameters: int) -> dict[str, Any]:
-    """The report of a run, by chapter, with the executed notebook under "notebook"."""
-    given = tuple(f"{name}={value}" for name, value in parameters.items())
-    wanted = runner.Wanted(out=out, chapters=chapters, parameters=given, edition=edition, jobs=2)
-    runner.run(ROOT, wanted)
-    rows = json.loads((out / "report.json").read_text())["chapters"]
-    return {row["chapter"]: {**row, "notebook": out / f"{row['chapter']}.ipynb"} for row in rows}
-
-
-def asked_for(request: pytest.FixtureRequest) -> list[str]:
-    """The chapters whose tests were chosen: with `-k 02` only that one is executed."""
-    calls = [item.callspec for item in request.session.items if hasattr(item, "callspec")]
-    chosen = {call.params.get("name") for call in calls}
-    return [name for name in CHAPTERS if name in chosen]
-
-
 @pytest.fixture(scope="module")
 def solved(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Every chapter, executed once with its answers."""
     return execute(tmp_path_factory.mktemp("solved"), "solutions", *asked_for(request))
-
-
-@pytest.fixture(scope="module")
-def opened(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Every chapter, executed once without an answer."""
-    return execute(tmp_path_factory.mktemp("opened"), "exercises", *asked_for(request))
-
-
-def verdicts(path: Path) -> list[dict[str, Any]]:
-    """Every check that an executed notebook shows."""
-    cells = nbformat.read(path, as_version=4).cells
-    data = [output.get("data", {}) for cell in cells for output in cell.get("outputs", [])]
-    return [row[MIME] for row in data if MIME in row]
 
 
 def checking_calls(name: str) -> int:
@@ -141,11 +96,6 @@ def checking_calls(name: str) -> int:
     return sum(name in ("check", "check_close") for name in names)
 
 
-def lessons(name: str) -> list[str]:
-    """The names of the chapter's exercises and cases: what waits for an answer."""
-    return [one.name for one in (*registry.exercises(), *registry.cases()) if one.name[:2] == name[:2]]
-
-
 @pytest.mark.parametrize("name", CHAPTERS)
 def test_the_solved_chapter_passes_every_check(solved: dict[str, Any], name: str) -> None:
     """Would catch a cell that fails, a check that fails, and one that judged nothing where it should."""
@@ -155,18 +105,6 @@ def test_the_solved_chapter_passes_every_check(solved: dict[str, Any], name: str
     assert all(re.search(r"two ranks|p = 2|one rank", claim) for claim in unjudged), unjudged
     assert len(row["checks"]) >= checking_calls(name) > len(lessons(name))
     assert len(row["checks"]) > MOST_ROWS.get(name[:2], 0)
-
-
-@pytest.mark.parametrize("name", CHAPTERS)
-def test_the_open_chapter_runs_to_its_end_unanswered(opened: dict[str, Any], name: str) -> None:
-    """Would catch a stub that breaks a later cell, and an empty answer that passes or fails."""
-    row = opened[name]
-    assert row["status"] == "passed", row["error"]
-    asked = [check for check in verdicts(row["notebook"]) if "exercise" in check]
-    assert sorted(check["exercise"] for check in asked) == sorted(lessons(name))
-    assert {check["verdict"] for check in asked} == {"not answered yet"}, asked
-    unjudged = [check["verdict"] for check in row["checks"] if check["passed"] is None]
-    assert unjudged.count("not answered yet") >= len(asked)
 
 
 @pytest.mark.parametrize("name", CHAPTERS)
@@ -203,8 +141,8 @@ def test_every_lesson_stands_in_its_chapter() -> None:
         for one in (one for one in registry.exercises() if one.name.startswith(name[:2])):
             assert f'ml.exercise("{one.name}")\n' in code + "\n", one.name
             assert f'ml.exercise("{one.name}").check(' in code, one.name
-        for kind, lessons in (("case", registry.cases()), ("quiz", registry.quizzes())):
-            for one in (one for one in lessons if one.name.startswith(name[:2])):
+        for kind, made in (("case", registry.cases()), ("quiz", registry.quizzes())):
+            for one in (one for one in made if one.name.startswith(name[:2])):
                 assert f'ml.{kind}("{one.name}")' in code, one.name
         assert code.count("case.check(") == code.count("ml.case("), name
 
@@ -225,13 +163,6 @@ def test_solutions_are_the_registrys(name: str) -> None:
         assert isinstance(there, ast.FunctionDef)
         assert ast.dump(here.args) == ast.dump(there.args), one.exercise
         assert [*map(ast.dump, here.body[1:])] == [*map(ast.dump, there.body[1:])], one.exercise
-
-
-@pytest.mark.parametrize("number", sorted(VARIANTS))
-def test_other_ranks_and_sizes_work_too(number: str, tmp_path: Path) -> None:
-    """Would catch a chapter that is right for its default parameters only."""
-    (row,) = execute(tmp_path, "solutions", number, **VARIANTS[number]).values()
-    assert row["status"] == "passed", row["error"]
 
 
 def test_every_chapter_keeps_the_skeleton() -> None:
