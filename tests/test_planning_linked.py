@@ -111,12 +111,30 @@ def test_what_is_not_known_is_refused() -> None:
         (("all_reduce", 1.5, SWITCH), {}, "nbytes=1.5"),
         (("send", 8, SWITCH), {}, "a send has two cards"),
         (("all_reduce", 8, SWITCH), {"cards": [0, 99]}, "no card 99"),
+        (("all_reduce", 8, SWITCH), {"cards": []}, r"cards=\[\] names no card"),
     ):
         with pytest.raises(ValueError, match=words):
             ml.seconds.collective(*args, **more)
     assert set(linked.ALGORITHMS) == {
         "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send",
     }  # fmt: skip
+
+
+def test_every_time_shows_its_formula() -> None:
+    """No formula at all, or that of the ring's D/p where the whole tensor is passed on."""
+    two = ml.topology("two-atlas-a2")
+    shown = {
+        (op, name): ml.seconds.collective(
+            op, 2**20, two, cards=[0, 8] if op == "send" else None, algorithm=name
+        )
+        for op, forms in linked.ALGORITHMS.items()
+        for name in forms
+    }
+    assert all(time.formula and time.source and time.value for time in shown.values())
+    assert shown["broadcast", "ring"].formula == r"(p-1)\,(\alpha + D\,\beta)"
+    assert float(shown["broadcast", "ring"].value) == pytest.approx(15 * (20e-6 + 2**20 / 25e9))
+    assert shown["all_reduce", "mesh"].formula.startswith("2")
+    assert shown["all_reduce", "hierarchical"].formula.count("T^") == 3
 
 
 def test_two_levels_replayed_are_the_closed_form() -> None:

@@ -97,3 +97,11 @@ def test_rates_that_cannot_be_are_refused() -> None:
     with pytest.raises(ValueError, match="from 0 on"):
         ml.seconds.mesh_scatter(N, 4, alpha=-1.0, beta=B)
     assert ml.seconds.mesh_broadcast(N, 1, alpha=A, beta=B).value == 0
+
+
+@pytest.mark.parametrize("name", [*PUBLISHED, *POWERS])
+def test_ranks_that_cannot_be_are_refused_first(name: str) -> None:
+    """A division by no ranks, or advice to choose half a rank."""
+    for ranks in (0, -4, 2.5):
+        with pytest.raises(ValueError, match=f"ranks={ranks}: give a whole number from 1 on"):
+            getattr(seconds, name)(N, ranks, alpha=A, beta=B)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from mindlab.predict.chunks import check_size
 from mindlab.predict.quantity import Quantity
+from mindlab.predict.trees import ceil_log2, floor_log2
 
 _GUIDE = "HCCL user guide, collective algorithms (hicann/hccl 09300b7, coll_algo_intro/{}.md)"
 
@@ -21,7 +22,7 @@ def mesh_scatter(nbytes: int, ranks: int, *, alpha: float, beta: float, gamma: f
     >>> mesh_scatter(4000, 4, alpha=1.0, beta=0.001).value
     2.0
     """
-    value = alpha + nbytes / ranks * beta
+    value = alpha + _share(nbytes, ranks) * beta
     return _told(
         "mesh_scatter", value, nbytes, ranks, r"\alpha + \frac{D}{p}\,\beta", "Mesh", alpha, beta, gamma
     )
@@ -29,7 +30,7 @@ def mesh_scatter(nbytes: int, ranks: int, *, alpha: float, beta: float, gamma: f
 
 def mesh_gather(nbytes: int, ranks: int, *, alpha: float, beta: float, gamma: float = 0.0) -> Quantity:
     """Seconds of a full-mesh gather: as a scatter, the other way."""
-    value = alpha + nbytes / ranks * beta
+    value = alpha + _share(nbytes, ranks) * beta
     return _told(
         "mesh_gather", value, nbytes, ranks, r"\alpha + \frac{D}{p}\,\beta", "Mesh", alpha, beta, gamma
     )
@@ -38,14 +39,15 @@ def mesh_gather(nbytes: int, ranks: int, *, alpha: float, beta: float, gamma: fl
 def mesh_broadcast(nbytes: int, ranks: int, *, alpha: float, beta: float, gamma: float = 0.0) -> Quantity:
     """Seconds of a full-mesh broadcast: scatter, then all-gather."""
     formula = r"2\alpha + 2\,\frac{D}{p}\,\beta"
-    value = 2 * alpha + 2 * nbytes / ranks * beta
+    value = 2 * alpha + 2 * _share(nbytes, ranks) * beta
     return _told("mesh_broadcast", value, nbytes, ranks, formula, "Mesh", alpha, beta, gamma)
 
 
 def mesh_reduce(nbytes: int, ranks: int, *, alpha: float, beta: float, gamma: float = 0.0) -> Quantity:
     """Seconds of a full-mesh reduce: reduce-scatter, then gather."""
     formula = r"2\alpha + 2\,\frac{D}{p}\,\beta + \frac{p-1}{p}\,D\,\gamma"
-    value = 2 * alpha + 2 * nbytes / ranks * beta + (ranks - 1) / ranks * nbytes * gamma
+    one = _share(nbytes, ranks)
+    value = 2 * (alpha + one * beta) + (ranks - 1) * one * gamma
     return _told("mesh_reduce", value, nbytes, ranks, formula, "Mesh", alpha, beta, gamma)
 
 
@@ -60,7 +62,8 @@ def halving_doubling_reduce_scatter(
     nbytes: int, ranks: int, *, alpha: float, beta: float, gamma: float = 0.0
 ) -> Quantity:
     """Seconds of a reduce-scatter by halving. Raises ValueError where p is no power of two."""
-    steps = ranks.bit_length() - 1
+    check_size(nbytes, ranks)
+    steps = floor_log2(ranks)
     if ranks != 2**steps:
         raise ValueError(f"ranks={ranks} is no power of two: choose {2**steps} or {2 ** (steps + 1)}")
     value = steps * alpha + (ranks - 1) / ranks * nbytes * (beta + gamma)
@@ -75,15 +78,16 @@ def nhr_reduce_scatter(nbytes: int, ranks: int, *, alpha: float, beta: float, ga
     >>> nhr_reduce_scatter(6000, 6, alpha=1.0, beta=0.001).value
     8.0
     """
-    value = _rounds(ranks) * alpha + (ranks - 1) / ranks * nbytes * (beta + gamma)
+    one = (ranks - 1) * _share(nbytes, ranks)
+    value = ceil_log2(ranks) * alpha + one * (beta + gamma)
     formula = r"\lceil\log_2 p\rceil\,\alpha + \frac{p-1}{p}\,D\,(\beta+\gamma)"
     return _told("nhr_reduce_scatter", value, nbytes, ranks, formula, "NHR", alpha, beta, gamma)
 
 
 def nhr_all_reduce(nbytes: int, ranks: int, *, alpha: float, beta: float, gamma: float = 0.0) -> Quantity:
     """Seconds of an all-reduce by HCCL's non-uniform hierarchical ring: twice the rounds."""
-    one = (ranks - 1) / ranks * nbytes
-    value = 2 * _rounds(ranks) * alpha + 2 * one * beta + one * gamma
+    one = (ranks - 1) * _share(nbytes, ranks)
+    value = 2 * ceil_log2(ranks) * alpha + 2 * one * beta + one * gamma
     formula = r"2\lceil\log_2 p\rceil\,\alpha + 2\,\frac{p-1}{p}\,D\,\beta + \frac{p-1}{p}\,D\,\gamma"
     return _told("nhr_all_reduce", value, nbytes, ranks, formula, "NHR", alpha, beta, gamma)
 
@@ -157,9 +161,10 @@ def _pipelined(
     return _told(name, value, nbytes, hosts * each, formula, "Pipeline", *rates)
 
 
-def _rounds(ranks: int) -> int:
-    """ceil(lg p)."""
-    return (ranks - 1).bit_length()
+def _share(nbytes: int, ranks: int) -> float:
+    """D/p, after a look at both."""
+    check_size(nbytes, ranks)
+    return nbytes / ranks
 
 
 def _told(

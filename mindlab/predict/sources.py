@@ -18,6 +18,8 @@ BRUCK = (
 )
 HCCL_MESH = "HCCL user guide, collective algorithms, Mesh (hicann/hccl 09300b7, coll_algo_intro/Mesh.md)"
 HCCL_RHD = "HCCL user guide, collective algorithms, RHD (hicann/hccl 09300b7, coll_algo_intro/RHD.md)"
+HCCL_RING = "HCCL user guide, collective algorithms, Ring (hicann/hccl 09300b7, coll_algo_intro/Ring.md)"
+HCCL_NHR = "HCCL user guide, collective algorithms, NHR (hicann/hccl 09300b7, coll_algo_intro/NHR.md)"
 PYTORCH_TUTORIAL = (
     "PyTorch tutorial, Writing Distributed Applications with PyTorch, Our Own Ring-Allreduce (dist_tuto.rst)"
 )
