@@ -222,3 +222,13 @@ def test_there_is_no_step_from_a_clean_picture() -> None:
     x = first_noise(2)
     with pytest.raises(ValueError, match="begin above 0"):
         denoise_step(x, x, torch.tensor([0.5, 0.0]), torch.zeros(2))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+def test_a_model_in_another_dtype_is_named(dtype: torch.dtype) -> None:
+    """Torch's words about two matrices, from somewhere inside the model."""
+    with pytest.raises(ValueError, match=f"the model is in {dtype} and the pictures are torch.float32"):
+        sample(digits.load_digits().to(dtype), [3], steps=1)
+    model = digits.load_digits().double()
+    found = sample(lambda x, t, labels: model(x.double(), t, labels).float(), [3], steps=2)
+    assert float((found - sample(digits.load_digits(), [3], steps=2)).abs().max()) < 1e-4  # float32 rounding

@@ -92,3 +92,13 @@ def test_arrays_of_seconds_are_as_good_as_lists() -> None:
     assert schedule(times, 4) == schedule([1, 3, 1], 4)
     assert ml.seconds.pipeline(times, 4).value == 14
     assert ml.seconds.pipeline(np.array([1, 3, 1]), 4).value == 14
+
+
+@pytest.mark.parametrize(
+    ("stages", "hop"),
+    [([1, float("nan")], 0), ([1, 2], float("nan")), ([1, 2], float("inf")), (np.array([]), 0), ([0, 0], 0)],
+)
+def test_times_that_are_none_are_refused(stages: list[float], hop: float) -> None:
+    """NaN is not below 0: boxes without a begin. An empty array was refused with a sentence about `max`."""
+    with pytest.raises(ValueError, match="give seconds from 0 on, one stage above 0"):
+        schedule(stages, 2, hop=hop)

@@ -180,16 +180,28 @@ def sample(
     """One picture a label, (B, 1, 8, 8) between -1 and 1; the same for the same seed.
 
     `labels` lies on the model's device, or is a list for the CPU. `guide` makes the model's calls of a step.
+    The pictures are float32, so raises ValueError for a model in another dtype.
 
     >>> sample(load_digits(), [3, 3, 7], steps=2).shape
     torch.Size([3, 1, 8, 8])
     """
+    _refuse_other_dtypes(model)
     cond = torch.as_tensor(labels)
     uncond = torch.full_like(cond, NULL)
     x = first_noise(len(cond), seed).to(cond.device)
     for now, later in pairwise(times(steps).to(cond.device).unsqueeze(1).expand(-1, len(x))):
         x = denoise_step(x, guide(model, x, now, cond, uncond, scale), now, later)
     return x
+
+
+def _refuse_other_dtypes(model: Predict) -> None:
+    """Raises ValueError for a module whose parameters are not float32; a function may do as it likes."""
+    found = next(model.parameters(), None) if isinstance(model, nn.Module) else None
+    if found is not None and found.dtype != torch.float32:
+        raise ValueError(
+            f"the model is in {found.dtype} and the pictures are torch.float32: give model.float(), or a "
+            "function that converts x on its way in and the prediction on its way out"
+        )
 
 
 def check_inputs(x: Tensor, t: Tensor, labels: Tensor) -> None:

@@ -23,7 +23,7 @@ def schedule(stages: Sequence[float], microbatches: int, *, tokens: int = 1, hop
     """
     check_whole(1, microbatches=microbatches, tokens=tokens)
     stages = [float(seconds) for seconds in stages]
-    if not stages or min(*stages, hop, 0) < 0 or not 0 < max(stages) < float("inf"):
+    if not all(0 <= seconds < float("inf") for seconds in [*stages, hop]) or not any(stages):
         raise ValueError(f"stages={list(stages)!r}, hop={hop!r}: give seconds from 0 on, one stage above 0")
     free, done = [0.0] * len(stages), [0.0] * microbatches
     slots = []
