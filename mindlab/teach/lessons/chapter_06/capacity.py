@@ -213,6 +213,6 @@ ones changes with who else is in the batch. Nothing is reported.
     repair=REPAIR,
     shown_trial=1,
     source="capacity and drops: Lepikhin et al. 2020 (GShard), section 2.2; in inference they are still met: "
-    "DeepSpeed issue 6809 (2024, drop_tokens), Tutel issue 230 (2024, results that differ by rank); the "
-    "program is ours",
+    "DeepSpeed issue 6809 (2024, a program that hangs with drop_tokens), Tutel issue 173 (2022, one that "
+    "hangs where ranks have different capacities); the program is ours",
 )

@@ -184,7 +184,6 @@ a trained model the text becomes poor, but is not noise.
     ),
     repair=REPAIR,
     shown_trial=1,
-    source="sgl-project/sglang pull request 23545 (2026) is about who applies the weights, the experts or "
-    "the combine; AviSoori1x/makeMoE issue 2 (2024) about a second result that takes the place of the "
-    "first; the program and its test are ours",
+    source="deepseek-ai/DeepEP issue 112 (2025) asks who applies the weights: before the combine the caller, "
+    "or in it the kernel for low latency; the program and its test are ours",
 )

@@ -149,5 +149,6 @@ its function for pictures, with the usual 7.5. They come out a little harsher th
         ),
     ),
     repair=REPAIR,
-    source="threestudio, issues 127 and 289 (threestudio-project/threestudio, 2023); rewritten",
+    source="threestudio, issues 127 and 289 (threestudio-project/threestudio, 2023); its authors count as "
+    "the paper does, whose w is the scale less 1; rewritten",
 )
