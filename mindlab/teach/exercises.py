@@ -91,4 +91,9 @@ def _limit(what: str, bound: Bound, exercise: Exercise) -> str:
         # The formula is that of the mean; the budget of the busiest rank is more.
         most, whole = units.size(max(quantity.by_rank(trial.ranks))), units.size(exercise.whole(trial))
         return f"{say(what)}: {say('busiest', most=most, whole=whole, ranks=trial.ranks)}"
-    return f"{say(what)}: ${quantity.formula}$" if quantity.formula else ""
+    if not quantity.formula:
+        return ""
+    # Where sizes have names, the formula's letters need not be those of the arguments.
+    named = bool(trial.sizes) and quantity.unit == "B"
+    first = say("at_first", size=units.size(quantity.value), ranks=trial.ranks) if named else ""
+    return f"{say(what)}: ${quantity.formula}${first}"

@@ -17,7 +17,7 @@ def named(mistakes: Mistakes) -> Callable[[Any], str]:
         results = [[_first(value) for value in values] for values in (attempt.values, attempt.wanted)]
         for name in by_rank[0]:
             rows = zip(*results, (each[name] for each in by_rank), strict=True)
-            if all(_near(seen, other) and not _near(wanted, other) for seen, wanted, other in rows):
+            if all(near(seen, other) and not near(wanted, other) for seen, wanted, other in rows):
                 return f"Every rank returned {name}."
         return ""
 
@@ -34,7 +34,8 @@ def _first(value: Any) -> Any:
     return value[0] if isinstance(value, (tuple, list)) and value else value
 
 
-def _near(seen: Any, other: Any) -> bool:
+def near(seen: Any, other: Any) -> bool:
+    """Whether a result is that tensor, up to what rounding does."""
     import torch
 
     if not isinstance(seen, torch.Tensor) or seen.shape != other.shape:

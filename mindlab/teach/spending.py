@@ -164,7 +164,7 @@ def _too_many_bytes(attempt: Attempt, sent: Spent) -> str:
     rank = by_rank.index(max(by_rank))
     return say(
         "too_many_bytes", rank=rank, seen=units.size(by_rank[rank]), allowed=units.size(sent.allowed or 0),
-        factor=_factor(by_rank[rank], sent.allowed), cause=_cause(by_rank[rank], sent.optimum or 0, attempt),
+        times=_times(by_rank[rank], sent.allowed), cause=_cause(by_rank[rank], sent.optimum or 0, attempt),
     )  # fmt: skip
 
 
@@ -189,7 +189,7 @@ def _too_many_in_all(attempt: Attempt) -> str:
     if seen <= total + _slack(attempt):
         return ""
     size, allowed = units.size(seen), units.size(total)
-    return say("too_many_in_all", seen=size, allowed=allowed, factor=_factor(seen, total))
+    return say("too_many_in_all", seen=size, allowed=allowed, times=_times(seen, total))
 
 
 def _too_many_rounds(attempt: Attempt, rounds: Spent) -> str:
@@ -221,5 +221,8 @@ def _too_much_work(attempt: Attempt, work: Spent) -> str:
 _COMPLAINTS = {"rounds": _too_many_rounds, "work": _too_much_work, "memory": _too_much_memory}
 
 
-def _factor(seen: float, allowed: float | None) -> str:
-    return f"{seen / allowed:.3g}" if allowed else "∞"
+def _times(seen: float, allowed: float | None) -> str:
+    """ "2 times", or "32 B more than" where a factor would be nearly 1."""
+    if allowed and seen < 1.01 * allowed:
+        return say("more_than", size=units.size(seen - allowed))
+    return say("times", factor=f"{seen / allowed:.3g}" if allowed else "∞")

@@ -41,6 +41,7 @@ _EN: dict[str, str] = {
     "may_call": "may call: {calls}",
     "calls_nobody": "needs no other rank",
     "busiest": "{most} of a tensor of {whole}, with {ranks} ranks",
+    "at_first": " ({size} in the first trial, on {ranks} ranks)",
     # findings of a check
     "not_a_function": "{given} is no function: hand over the function itself, without brackets.",
     "signature": "{name}{signature} does not take what the exercise hands it: {count} argument(s), {kinds}.",
@@ -99,8 +100,10 @@ _EN: dict[str, str] = {
     "strangers": "Rank {source} sent {size} to rank {target}. In this exercise it may send to {allowed} "
     "only.",
     "stranger_to_all": "Rank {source} sent {size} to rank {target}. In this exercise it may send to nobody.",
-    "too_many_bytes": "Rank {rank} sent {seen}, {factor} times the allowed {allowed}.{cause}",
-    "too_many_in_all": "All ranks together sent {seen}, {factor} times the allowed {allowed}.",
+    "too_many_bytes": "Rank {rank} sent {seen}, {times} the allowed {allowed}.{cause}",
+    "too_many_in_all": "All ranks together sent {seen}, {times} the allowed {allowed}.",
+    "times": "{factor} times",
+    "more_than": "{size} more than",
     "off_the_record": "{seen} went over the wire from rank {source} to rank {target}; your calls account for "
     "{counted}.",
     "unexplained": "The wire carried what your calls do not account for: {note}.",

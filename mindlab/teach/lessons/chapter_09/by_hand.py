@@ -14,6 +14,7 @@ from mindlab.parallel.ring import ring_attention
 from mindlab.parallel.ulysses import heads_to_sequence, sequence_to_heads, ulysses_attention
 from mindlab.predict import volume
 from mindlab.predict.quantity import Quantity
+from mindlab.teach.attempt import Attempt
 from mindlab.teach.lesson import Bound, Budget, Exercise, OfTrial, Trial, Wrong
 from mindlab.teach.lessons.chapter_09 import given
 
@@ -50,7 +51,8 @@ def groups_by_numbers(q: Tensor, k: Tensor, v: Tensor, sizes: Sizes) -> Tensor:
 
 def _by(how: str, q: Tensor, k: Tensor, v: Tensor, sizes: Sizes) -> Any:
     """Hybrid attention with one thing made wrong."""
-    mesh = hybrid_mesh(ring=len(sizes), ulysses=len(sizes[0]))
+    inside = "ring" if how == "ring inside" else "ulysses"
+    mesh = hybrid_mesh(ring=len(sizes), ulysses=len(sizes[0]), inside=inside)
     near, far = mesh.get_group("ulysses"), mesh.get_group("ring")
     part, parts = sizes[mesh.get_local_rank("ring")], [sum(row) for row in sizes]
     if how == "ring alone":
@@ -93,6 +95,36 @@ def _sent(trial: Trial) -> Quantity:
     )  # fmt: skip
 
 
+def _mistakes(all_given: list[tuple[Any, ...]], rank: int) -> dict[str, Tensor]:
+    """What comes without a mask, and of a mesh with the ring inside, where the parts are as long."""
+    rows, columns = len(all_given[0][3]), len(all_given[0][3][0])
+    order = [i + rows * j for i in range(rows) for j in range(columns)]
+
+    def shard(order: list[int], causal: bool) -> Tensor:
+        q, k, v = (torch.cat([all_given[r][place] for r in order], 1) for place in (0, 1, 2))
+        lengths = [all_given[r][0].shape[1] for r in order]
+        out: Tensor = given.attended(q, k, v, causal=causal).split(lengths, 1)[order.index(rank)]
+        return out
+
+    return {
+        "the attention without a mask": shard(sorted(order), False),
+        "the attention with the two axes exchanged: a ring inside, Ulysses across": shard(order, True),
+    }
+
+
+def _look(attempt: Attempt) -> str:
+    """A mistake by its name, or that the lengths were asked for."""
+    exact = _sent(attempt.trial).by_rank(attempt.trial.ranks)
+    more = {seen - int(need) for seen, need in zip(attempt.run.sent.tolist(), exact, strict=True)}
+    few = len(more) == 1 and 0 < max(more) <= 128 and max(more) % 8 == 0
+    if few and all(map(given.near, attempt.values, attempt.wanted)):
+        size = f"{max(more):.0f} B"
+        return (
+            f"Each rank sent {size} more than is needed: the lengths were asked for, and they are in `sizes`."
+        )
+    return given.named(_mistakes)(attempt)
+
+
 def _by_ring(trial: Trial) -> Quantity:
     return volume.ring_attention(
         given.BATCH, trial["sequence"], trial["kv_heads"], given.HEAD_DIM, trial.ranks, itemsize=4
@@ -119,6 +151,7 @@ has to ask for them.
     whole=given.nbytes,
     grain=lambda trial: 0,
     dims=given.DIMS,
+    look=_look,
     trials=(
         Trial(4, sizes={"ring": 2, "ulysses": 2, "sequence": 24, "heads": 6, "kv_heads": 6}),
         Trial(4, sizes={"ring": 2, "ulysses": 2, "sequence": 25, "heads": 6, "kv_heads": 6}),
@@ -148,10 +181,11 @@ from pieces a moment ago is nothing to it. So the causal mask needs no third cas
         Wrong(partial(_by, "ring alone"), r"sent .* the allowed"),
         Wrong(partial(_by, "part alone"), r"element .* wrong|Rank 2"),
         Wrong(partial(_by, "column alone"), r"Rank \d: element|element \["),
-        Wrong(partial(_by, "axes swapped"), r"element|do not fit|25"),
-        Wrong(partial(_by, "lengths asked"), r"times the allowed|sent .* allowed"),
+        Wrong(partial(_by, "axes swapped"), r"two axes exchanged"),
+        Wrong(partial(_by, "lengths asked"), r"32 B more than is needed: the lengths were asked for"),
+        Wrong(partial(_by, "ring inside"), r"two axes exchanged"),
         Wrong(partial(_by, "no way back"), r"shape \(2, 12, 3, 8\), and \(2, 6, 6, 8\) is wanted"),
-        Wrong(partial(_by, "no mask"), r"element"),
+        Wrong(partial(_by, "no mask"), r"without a mask"),
         Wrong(partial(_by, "zigzag"), r"element"),
         Wrong(partial(_by, "keys twice"), r"element"),
     ),

@@ -44,17 +44,18 @@ def named(mistakes: likely.Mistakes) -> Callable[[Attempt], str]:
 
     def look(attempt: Attempt) -> str:
         pairs = zip(attempt.values, attempt.wanted, strict=True)
-        wrong = not all(_near(seen, wanted) for seen, wanted in pairs)
+        wrong = not all(near(seen, wanted) for seen, wanted in pairs)
         by_rank = [mistakes(attempt.given, rank) for rank in range(attempt.trial.ranks)]
         for name in by_rank[0] if wrong else ():
-            if all(_near(seen, each[name]) for seen, each in zip(attempt.values, by_rank, strict=True)):
+            if all(near(seen, each[name]) for seen, each in zip(attempt.values, by_rank, strict=True)):
                 return f"Every rank returned {name}."
         return ""
 
     return look
 
 
-def _near(seen: Any, other: Tensor) -> bool:
+def near(seen: Any, other: Tensor) -> bool:
+    """Whether a result is that tensor, up to rounding."""
     if not isinstance(seen, Tensor) or seen.shape != other.shape:
         return False
     return torch.allclose(seen.double(), other.double(), atol=1e-4, rtol=1e-4)
