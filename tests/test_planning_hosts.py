@@ -123,6 +123,7 @@ def test_the_bench_prints_every_program_and_its_error() -> None:
     """A report that leaves a program, or the error, out."""
     result = replaying.replaying(2, 1, sizes=(1024, 16_384))
     said = replaying.text(result)
+    assert "rate of a rank:" in said and "FLOP/s, matrix product" in said
     assert all(said.count(name) == 2 for name in replaying.PROGRAMS)
     assert "replay / timed:" in said and "of" in result["order"]
     rows = [
@@ -133,3 +134,19 @@ def test_the_bench_prints_every_program_and_its_error() -> None:
     summary = replaying._summary(rows)
     assert summary["order"].startswith("algorithms at one size: 0 of 1")
     assert summary["sizes"].startswith("sizes of one algorithm: 1 of 1")
+    attentions = [
+        {"program": "ring attention", "bytes": 1, "timed": 5.0, "replay": 5.0},
+        {"program": "Ulysses attention", "bytes": 1, "timed": 1.0, "replay": 1.0},
+    ]
+    summary = replaying._summary(rows + attentions)
+    assert "0 of 1" in summary["order"] and "ring against Ulysses at one size: 1 of 1" in summary["attention"]
+
+
+def test_the_middle_of_calibrations_counts() -> None:
+    """The last calibration alone, or a mean that one slow moment moves."""
+    fits = [
+        replace(TIMED, points=((4, a), (65_536, b))) for a, b in ((1e-6, 9e-6), (2e-6, 4e-6), (9e-6, 7e-6))
+    ]
+    level = (host := replaying.middle(fits, [(1e9, 1.0), (3e9, 5.0), (2e9, 3.0)])).levels[0]
+    assert level.alpha.value == 2e-6 and level.by_size == ((65_536.0, pytest.approx(65_536 / 5e-6)),)
+    assert (host.card.rate.value, host.card.memory_rate.value) == (2e9, 3.0)
