@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from mindlab.planning.links import Links, shifted
 from mindlab.planning.topologies import Topology, check_cards
+from mindlab.planning.topologies import topology as named
 from mindlab.predict.quantity import Quantity
 from mindlab.predict.sources import COUNTED_BY_HAND, HCCL_MESH, HCCL_NHR, HCCL_RING, THAKUR
 from mindlab.predict.trees import ceil_log2, floor_log2
@@ -44,9 +45,8 @@ def collective(
     name says which algorithm it is; `linked.ALGORITHMS` lists them for each op. In the formulas \beta is a
     byte's time on the links as the messages of a round share them.
 
-    On several levels every round counts as one between domains. Where some stay inside, the time is an upper
-    bound: of every broadcast, of "halving_doubling", and, if `cards` do not go domain by domain, of "nhr" and
-    "pairwise".
+    On several levels every round counts as one between domains. Where some stay inside, that is an upper
+    bound: in a broadcast, in "halving_doubling", in "nhr" and "pairwise" if cards do not go domain by domain.
 
     "hierarchical" is T_in inside each domain of d cards, and T_out between equal places of the domains, each
     by its quickest algorithm. An all-gather goes between domains first, a reduce-scatter inside first: so the
@@ -61,21 +61,16 @@ def collective(
     >>> ml.seconds.collective("all_reduce", 2**26, "atlas-a2", algorithm="ring")
     ring_all_reduce: 4.474 ms (0.00447429 s)
     """
-    from mindlab.planning.topologies import topology as named
-
     machine = named(topology) if isinstance(topology, str) else topology
-    group = tuple(range(machine.cards)) if cards is None else tuple(cards)
-    check_cards(machine, len(group), group)
-    _check(op, nbytes, group, algorithm)
-    forms = ALGORITHMS[op]
+    group = check_cards(machine, machine.cards if cards is None else len(cards), cards)
+    names = _names(op, nbytes, group, algorithm)
     if len(group) == 1 or nbytes == 0:
-        return _quantity(algorithm or next(iter(forms)), op, 0.0, len(group))
-    links = Links(machine, group)
-    name, seconds = _quickest(op, nbytes, links, [algorithm] if algorithm else list(forms))
-    return _quantity(name, op, seconds, len(group))
+        return _quantity(op, len(group), names[0], 0.0)
+    return _quantity(op, len(group), *_quickest(op, nbytes, Links(machine, group), names))
 
 
-def _check(op: str, nbytes: int, group: tuple[int, ...], algorithm: str | None) -> None:
+def _names(op: str, nbytes: int, group: tuple[int, ...], algorithm: str | None) -> list[str]:
+    """The algorithms to choose from, after a look at what was asked for."""
     if op not in ALGORITHMS:
         raise ValueError(f"op={op!r} is unknown: choose {', '.join(ALGORITHMS)}")
     if isinstance(nbytes, bool) or not isinstance(nbytes, int) or nbytes < 0:
@@ -86,6 +81,7 @@ def _check(op: str, nbytes: int, group: tuple[int, ...], algorithm: str | None) 
         raise ValueError(f"a send has two cards, {list(group)} are {len(group)}")
     if algorithm is not None and algorithm not in ALGORITHMS[op]:
         raise ValueError(f"algorithm={algorithm!r} of {op}: choose {', '.join(ALGORITHMS[op])}")
+    return [algorithm] if algorithm else list(ALGORITHMS[op])
 
 
 def _quickest(op: str, nbytes: float, links: Links, names: Sequence[str]) -> tuple[str, float]:
@@ -99,7 +95,7 @@ def _quickest(op: str, nbytes: float, links: Links, names: Sequence[str]) -> tup
     return best, fitting[best]
 
 
-def _quantity(algorithm: str, op: str, value: float, ranks: int) -> Quantity:
+def _quantity(op: str, ranks: int, algorithm: str, value: float) -> Quantity:
     name = op if op == "send" else f"{algorithm}_{op}"
     form = ALGORITHMS[op][algorithm]
     return Quantity(value, "s", form.formula, form.source, name=name, ranks=ranks)
