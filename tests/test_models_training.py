@@ -47,11 +47,21 @@ def test_the_script_writes_weights_that_load(tmp_path: Path, capsys: pytest.Capt
 
 
 def test_the_script_refuses_before_it_trains(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Would catch minutes of training that end in a folder which does not exist, or a misspelt model."""
-    for arguments in (["decoder", "--out", str(tmp_path / "none" / "new.safetensors")], ["digit"]):
+    """Would catch minutes of training that end in a folder which does not exist, or a misspelt model.
+
+    A folder as the file to write, and no steps: an empty mean after weights that nobody trained.
+    """
+    refused = {
+        "there is no folder": ["decoder", "--out", str(tmp_path / "none" / "new.safetensors")],
+        "invalid choice: 'digit'": ["digit"],
+        "is a folder: name a file, such as": ["decoder", "--steps", "1", "--out", str(tmp_path)],
+        "--steps 0: give 1 or more": ["decoder", "--steps", "0", "--out", str(tmp_path / "new.safetensors")],
+    }
+    for words, arguments in refused.items():
         with pytest.raises(SystemExit):
             train.main(arguments)
-    assert "there is no folder" in capsys.readouterr().err
+        assert words in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
 
 
 def test_threads_are_given_back() -> None:

@@ -135,6 +135,10 @@ def test_work_is_stated_where_it_is_done() -> None:
     for rank, (_, dispatch) in enumerate(run.values):
         stated = sum(work.flop for work in run.work if work.rank == rank)
         assert stated == 4 * HIDDEN * INNER * int(dispatch.load.sum()) + 2 * len(parts[rank]) * HIDDEN * 6
+        # both layers of an expert that has rows: what goes in, what comes out, and its weights; all once
+        work = sum(one.nbytes for one in run.work if one.rank == rank and one.what == "expert")
+        rows, busy = int(dispatch.load.sum()), int((dispatch.load > 0).sum())
+        assert work == 4 * (2 * rows * (HIDDEN + INNER) + busy * 2 * HIDDEN * INNER)
 
 
 def test_the_full_layer_is_left_alone_and_not_kept() -> None:
@@ -185,6 +189,18 @@ def test_refusals() -> None:
 
     with pytest.raises(ml.MindlabError, match="rank 2 is not in the group"):
         ml.launch(stranger, ranks=3)
+
+
+def test_tokens_of_one_expert_travel_in_their_order() -> None:
+    """Would catch a sort that is not stable: sums of rows in another order each time."""
+    experts = torch.randint(0, 3, (3000, 2), generator=torch.Generator().manual_seed(3))
+    copies = routes.dealt(experts, torch.ones(3000, 2).bool(), ((0,), (0, 1), (1,)), rank=0)
+    for rank in range(2):
+        for chosen in range(3):
+            place = (copies.rank == rank) & (copies.expert == chosen)
+            token, slot = copies.token[place], copies.slot[place]
+            assert bool(((2 * token + slot).diff() > 0).all())
+    assert bool(((copies.rank * 3 + copies.expert).diff() >= 0).all()) and len(copies.token) == 6000
 
 
 @pytest.mark.parametrize("module", [expert, routes], ids=lambda module: module.__name__)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 import torch.distributed as dist
@@ -43,10 +45,14 @@ def test_slots_of_groups_have_the_ranks_of_the_world() -> None:
 @pytest.mark.parametrize(
     ("prompts", "tokens", "words"),
     [([torch.ones(1, 2).long()], -2, "tokens"), ([torch.ones(2).long()], 1, "prompts"),
-     ([torch.ones(1, 0).long()], 1, "prompts")],
+     ([torch.ones(1, 0).long()], 1, "prompts"), ([torch.ones(1, 2).long()], 2.0, "tokens=2.0"),
+     (torch.ones(1, 2).long(), 1, r"prompts is a tensor \(1, 2\)"), ([], 1, "prompts is empty")],
 )  # fmt: skip
-def test_decode_refuses_before_it_sends(prompts: list[torch.Tensor], tokens: int, words: str) -> None:
-    """Would catch a shape that fails on the last rank, in torch's words, after the first ones have sent."""
+def test_decode_refuses_before_it_sends(prompts: Any, tokens: Any, words: str) -> None:
+    """Would catch a shape that fails on the last rank, in torch's words, after the first ones have sent.
+
+    A tensor (B, S) is no list of prompts: its rows would be taken for some.
+    """
     with pytest.raises(Exception, match=words):
         ml.launch(
             lambda: decode(decoder_stages(Decoder(24, 4, 2, 3), 1), prompts, tokens, cache=Cache), ranks=1
@@ -54,6 +60,10 @@ def test_decode_refuses_before_it_sends(prompts: list[torch.Tensor], tokens: int
 
 
 def test_a_stage_that_gives_no_tensor_is_named() -> None:
-    """Would catch "'tuple' object has no attribute 'dtype'"."""
-    with pytest.raises(Exception, match="tuple"):
-        ml.launch(lambda: run_pipeline([lambda x: (x, None), lambda x: x], [torch.ones(1)]), ranks=2)
+    """Would catch "'tuple' object has no attribute 'dtype'", and a None that is kept as a result."""
+    same = [torch.nn.Identity()] * 2
+    for rank, made, kind in ((0, (1, None), "tuple"), (0, None, "NoneType"), (1, None, "NoneType")):
+        stages: Any = [*same]
+        stages[rank] = lambda x, made=made: made
+        with pytest.raises(ml.MindlabError, match=f"stage {rank} gave a {kind}: it must give one tensor"):
+            ml.launch(lambda stages=stages: run_pipeline(stages, [torch.ones(1)]), ranks=2)

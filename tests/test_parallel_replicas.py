@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -27,6 +28,7 @@ from mindlab.parallel.replicas import (
     serve,
     throughput,
 )
+from mindlab.parallel.sameness import same_on_every_rank
 from mindlab.parallel.tensor import ParallelMLP
 
 POLICIES: dict[str, Policy] = {
@@ -236,6 +238,32 @@ def test_groups_side_by_side_and_arrivals() -> None:
     later = [Request(1), Request(1, arrival=0.2)]
     first, second = ml.launch(lambda: serve(later, lambda _: None), ranks=1).values[0]
     assert second.arrival - first.arrival == pytest.approx(0.2) and second.start >= second.arrival
+
+
+def test_a_request_without_a_session_is_not_remembered() -> None:
+    """Would catch "" among the sessions that a replica holds: the router would send all such there."""
+    seen: list[list[set[str]]] = []
+
+    def watching(request: Request, loads: Sequence[Load]) -> int:
+        seen.append([set(load.sessions) for load in loads])
+        return round_robin(request, loads)
+
+    route([Request(1), Request(1, session="a"), Request(1), Request(1)], 2, watching)
+    assert seen[-1] == [set(), {"a"}]
+
+
+def test_a_policy_that_differs_by_rank_is_found_by_its_routes() -> None:
+    """Would catch the remedy in the docstring gone stale: requests served twice, or by nobody, in silence."""
+
+    def agree(policy: Policy) -> None:
+        same_on_every_rank(torch.tensor(route(stream(), 2, policy)))
+
+    def own(request: Request, loads: Sequence[Load]) -> int:
+        return dist.get_rank()
+
+    ml.launch(agree, round_robin, ranks=2)
+    with pytest.raises(ml.MindlabError, match="the tensor on rank 1 is not that of rank 0"):
+        ml.launch(agree, own, ranks=2)
 
 
 def test_a_policy_may_use_numpy() -> None:

@@ -80,6 +80,15 @@ def test_rows_are_the_recorded_ranks() -> None:
     assert "0:1" in texts(ax)
 
 
+def test_the_alt_text_has_a_row_for_each_stage_and_rank() -> None:
+    """Would catch boxes of two pipelines side by side told as those of one, and rows by rank alone."""
+    slots = [Slot(2 * n + s, s, n, float(s), s + 1.0) for n in range(2) for s in range(2)]
+    slots.append(Slot(1, 0, 7, 3.0, 4.0))  # rank 1 has a second stage
+    alt = draw.pipeline(slots, unit="t", language="en").alt
+    rows = ["rank 0: 0 at 0", "rank 1: 7 at 3", "rank 2: 1 at 0", "rank 1: 0 at 1", "rank 3: 1 at 1"]
+    assert alt.startswith(". ".join(["Boxes of 5 stages", "whole time 4 t", *rows, "idle 75.0 %"])), alt
+
+
 def test_examples() -> None:
     """Would catch an example in a docstring that was right once."""
     found = doctest.testmod(schedules)

@@ -69,7 +69,8 @@ class Served(NamedTuple):
 Policy = Callable[[Request, Sequence[Load]], int]
 """policy(request, loads) -> the replica it goes to, by the loads of all replicas.
 
-It must answer alike on every rank.
+It must answer alike on every rank, which `serve` does not check: it sends nothing. Before serving,
+`sameness.same_on_every_rank(torch.tensor(route(requests, replicas, policy)))` does.
 """
 
 
