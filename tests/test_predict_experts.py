@@ -147,7 +147,7 @@ REFUSED: list[tuple[Any, str]] = [
     (lambda: expert_capacity(4, 2, 3, 1.0), "top_k=3 of 2 experts: choose at most 2"),
     (lambda: volume.expert_destinations(4, 2, 5), "top_k=5 is more than the 4 experts: choose 1 to 4"),
     (lambda: volume.expert_dispatch([[[0]]], 4, 0, itemsize=4), "hidden=0"),
-    (lambda: volume.expert_dispatch_expected(4, 8, 2, 3, 2, itemsize=4), "top_k=3 is more than the 2"),
+    (
         lambda: volume.expert_dispatch_expected(4, 8, 2, 3, 2, itemsize=4),
         "top_k=3 is more than the 2 experts",
     ),
