@@ -1,8 +1,13 @@
 """The work and the memory of whole models against worked examples that others published."""
 
 import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 import mindlab as ml
+from mindlab.book.mathml import mathml
+from mindlab.models.decoder import Decoder
+from mindlab.models.digits import DigitsModel
 from mindlab.predict.quantity import Quantity
 
 
@@ -112,3 +117,74 @@ def test_the_roofline_has_two_sides() -> None:
     assert ml.seconds.roofline(prompt, read, **machine).value == prompt / 1e14
     with pytest.raises(ValueError, match="memory_rate=0"):
         ml.seconds.roofline(1, 1, rate=1, memory_rate=0)
+
+
+def test_sums_are_of_all_parts() -> None:
+    """A part that is counted but not summed, or a batch that only some parts know."""
+    model, video = ml.architecture("deepseek-v3"), ml.architecture("wan2.1-14b")
+    for total, terms, which, length in (
+        (ml.flops.prefill, ml.flops.prefill_terms, model, 300),
+        (ml.flops.decode_step, ml.flops.decode_terms, model, 300),
+        (ml.flops.dit_pass, ml.flops.dit_terms, video, 300),
+    ):
+        assert (
+            total(which, length, 3).value == whole(terms(which, length, 3)) == 3 * total(which, length).value
+        )
+
+
+def linear_work(model: torch.nn.Module, *inputs: torch.Tensor) -> int:
+    """What torch counts in linear layers; attention is one operation that it does not count on a CPU."""
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        model(*inputs)
+    return int(counter.get_flop_counts()["Global"][torch.ops.aten.addmm])
+
+
+def test_torch_counts_as_much() -> None:
+    """A matrix twice or not at all, biases taken for matrices: against torch's count of the real models."""
+    ids = torch.zeros(1, 32, dtype=torch.int64)
+    terms = ml.flops.prefill_terms(ml.architecture("mindlab-decoder"), 32)
+    all_logits = 32 * terms["logits"].value  # a prompt's pass needs those of its last position only
+    assert linear_work(Decoder(), ids) == terms["projections"].value + terms["mlp"].value + all_logits
+    inputs = torch.zeros(1, 1, 8, 8), torch.ones(1), torch.zeros(1, dtype=torch.int64)
+    terms = ml.flops.dit_terms(ml.architecture("mindlab-digits"), 16)
+    around = 2 * 64 * 64 * (2 + 4) + 2 * 2 * 16 * 4 * 64  # time, a condition a block; patches in and out
+    assert linear_work(DigitsModel(), *inputs) == whole(terms) - terms["attention"].value + around
+
+
+def test_memory_of_models_is_told_with_its_formula() -> None:
+    """A formula that no page can set, a term without a source, work on numbers that cannot be."""
+    for name, more in (
+        ("deepseek-v3", {"expert": 8, "generated": 4}),
+        ("flux.1-dev", {}),
+        ("llama-2-7b", {}),
+    ):
+        model = ml.architecture(name)
+        terms = ml.memory.model_terms(model, tokens=64, tensor=2, communicators=1, **more)
+        work = (ml.flops.dit_terms if model.dit else ml.flops.decode_terms)(model, 64)
+        for term in (*terms.values(), *work.values(), model.parameters(), model.active_parameters()):
+            assert term.name and term.source and mathml(term.formula)
+    for change in ({"tokens": 0}, {"batch": -1}, {"tensor": 2.5}, {"buffer": -1}, {"context": True}):
+        with pytest.raises(ValueError, match=f"{next(iter(change))}=.*: give a whole number"):
+            ml.memory.model_terms(ml.architecture("llama-2-7b"), **{"tokens": 8, **change})
+
+
+def test_what_a_model_has_not_cannot_be_spread() -> None:
+    """Experts of a dense model, empty stages, words from a model of pictures: in silence."""
+    for name, change, words in (
+        ("llama-2-7b", {"expert": 8}, "expert=8: llama-2-7b has no experts"),
+        ("mixtral-8x7b", {"expert": 16}, "expert=16: mixtral-8x7b has 8"),
+        ("llama-2-7b", {"pipeline": 33}, "pipeline=33 stages for 32 layers"),
+        ("flux.1-dev", {"generated": 1}, "flux.1-dev writes no tokens"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            ml.memory.model_terms(ml.architecture(name), tokens=8, **change)
+
+
+def test_activations_of_the_widest_half() -> None:
+    """Latent heads with equally wide keys and values, one expert for two, half of a single block."""
+    latent = ml.memory.model_terms(ml.architecture("deepseek-v3"), tokens=1)["activations"]
+    assert latent.value == 2 * (2 * 7168 + 2 * 128 * (192 + 128))
+    single = ml.memory.model_terms(ml.architecture("flux.1-dev"), tokens=1)["activations"]
+    assert single.value == 2 * (2 * 3072 + 4 * 3072 + 2 * 12288)
+    sparse = ml.memory.model_terms(ml.architecture("mixtral-8x7b"), tokens=1)["activations"]
+    assert sparse.value == 2 * (2 * 4096 + 3 * 2 * 14336)

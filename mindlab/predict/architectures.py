@@ -85,8 +85,10 @@ class Dit:
     refiner_blocks: int = 0
     """Blocks that only the text goes through first."""
     modulation: str = "block"
-    """ "block": 6 h² a stream in each block (3 h² in a single one); "shared": once; or a width w: 12 w h a
-    block, which the time step is embedded in."""
+    """ "block": 6 h² a stream in each block (3 h² in a single one); "shared": once; "added": h² a block; or a
+    width w: 12 w h a block, which the time step is embedded in."""
+    labels: int = 0
+    """Of which a vector is learned each, in place of a text."""
 
     def __post_init__(self) -> None:
         check_whole(0, double=self.double, single=self.single, text_tokens=self.text_tokens)
@@ -96,8 +98,10 @@ class Dit:
                 raise ValueError(f"{name}={list(parts)}: give three numbers, of frames, rows and columns")
             check_whole(1, **{f"{name}[{axis}]": part for axis, part in enumerate(parts)})
         check_whole(1, channels=self.channels)
-        if self.modulation not in ("block", "shared") and not self.modulation.isdecimal():
-            raise ValueError(f"modulation={self.modulation!r}: give block, shared, or a width in digits")
+        if self.modulation not in ("block", "shared", "added") and not self.modulation.isdecimal():
+            raise ValueError(
+                f"modulation={self.modulation!r}: give block, shared, added, or a width in digits"
+            )
 
     @property
     def values_per_token(self) -> int:
@@ -138,6 +142,10 @@ class Architecture:
     qkv_bias: bool = False
     output_bias: bool = False
     """A bias behind attention's last matrix. Of decoders; diffusion transformers have all biases."""
+    bias: bool = False
+    """Biases of all linear layers and norms but the router's. Of decoders."""
+    positions: int = 0
+    """Of which a vector is learned each; 0: positions are computed."""
     qk_norm: bool = False
     """Of decoders; and of diffusion transformers with cross attention, there over all heads at once."""
     experts: Experts | None = None

@@ -1,10 +1,10 @@
 r"""How many numbers a diffusion transformer holds, part by part; reached through `Architecture.parameters`.
 
-Three families, told apart by their modulation: blocks that each make their own shifts and scales from the
-time step (Flux, HunyuanVideo, Qwen-Image), blocks that share one set (Wan, PixArt), and blocks that make them
-from a narrower embedding (CogVideoX). All linear layers have biases.
-Counted alike by diffusers 0.35.2, but for Qwen-Image's norm of the text and PixArt's two embeddings of a
-picture's size, under 0.1 %.
+Families, told apart by their modulation: blocks that each make their own shifts and scales from the time step
+(Flux, HunyuanVideo, Qwen-Image), blocks that share one set (Wan, PixArt), and blocks that make them from a
+narrower embedding (CogVideoX); in the workbook's own model the time is added to all tokens. All linear layers
+have biases. diffusers 0.35.2 counts the same, but for Qwen-Image's norm of the text and PixArt's two
+embeddings of a picture's size, under 0.1 %.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ def _plain(model: Architecture, dit: Dit) -> int:
     h = model.hidden
     attention, mlp = _layer(model)
     if not dit.cross_attention:
-        return model.layers * (attention + mlp + 4 * h + 4 * model.head_dim)
+        inside = 0 if dit.modulation == "added" else 4 * model.head_dim
+        return model.layers * (attention + mlp + 4 * h + inside)
     norms = model.qk_norm * (2 * 2 * h + 2 * h)
     return model.layers * (2 * attention + mlp + norms)
 
@@ -68,6 +69,8 @@ def _modulation(model: Architecture, dit: Dit) -> int:
     h = model.hidden
     if dit.modulation == "shared":
         return linear(h, 6 * h) + model.layers * 6 * h
+    if dit.modulation == "added":
+        return model.layers * linear(h, h)
     if dit.modulation == "block":
         return dit.double * 2 * linear(h, 6 * h) + dit.single * linear(h, 3 * h)
     return model.layers * 2 * linear(int(dit.modulation), 6 * h)
@@ -78,7 +81,7 @@ def _patches(model: Architecture, dit: Dit) -> int:
     h, values = model.hidden, dit.values_per_token
     outputs = values // dit.channels * (dit.out_channels or dit.channels)
     ends = linear(values, h) + linear(h, outputs)
-    if dit.modulation == "shared":
+    if dit.modulation in ("shared", "added"):
         return ends + 2 * h
     if dit.modulation == "block":
         return ends + linear(h, 2 * h)
@@ -88,6 +91,8 @@ def _patches(model: Architecture, dit: Dit) -> int:
 def _conditions(model: Architecture, dit: Dit) -> int:
     """Of time, guidance, text, and one more vector of the text."""
     h = model.hidden
+    if dit.modulation == "added":
+        return 2 * linear(h, h) + (dit.labels + model.positions) * h
     if dit.modulation.isdecimal():
         width = int(dit.modulation)
         return linear(h, width) + linear(width, width) + linear(dit.text_width, h)

@@ -3,7 +3,8 @@ r"""How much work a layer is, in FLOP: a multiplication and an addition count as
 Matrix products only: norms, softmax, activations and sums are left out, as is usual. Attention counts the
 pairs of a query and a key that it may see; a kernel that computes masked pairs too does more.
 
-A whole model's pass, part by part: `prefill_terms`, `decode_terms`, `dit_terms`, of an `ml.architecture`.
+A whole model's pass: `prefill`, `decode_step`, `dit_pass`, of an `ml.architecture`; part by part:
+`prefill_terms`, `decode_terms`, `dit_terms`.
 
     >>> ml.flops.attention(1, 1024, 1024, heads=8, head_dim=64)
     attention: 2.147 GFLOP (2,147,483,648 FLOP)
@@ -23,8 +24,11 @@ from mindlab.predict.convolutions import vae_decoder as vae_decoder
 from mindlab.predict.decoding import attention_intensity as attention_intensity
 from mindlab.predict.heads import check_groups
 from mindlab.predict.layouts import pairs_up_to, positions
+from mindlab.predict.passes import decode_step as decode_step
 from mindlab.predict.passes import decode_terms as decode_terms
+from mindlab.predict.passes import dit_pass as dit_pass
 from mindlab.predict.passes import dit_terms as dit_terms
+from mindlab.predict.passes import prefill as prefill
 from mindlab.predict.passes import prefill_terms as prefill_terms
 from mindlab.predict.quantity import Quantity, exact
 from mindlab.predict.sent import counted

@@ -22,15 +22,16 @@ def model_weights(
 ) -> Quantity:
     r"""Bytes of weights on each card: layers over pipeline stages, each layer over tensor ranks.
 
-    Experts lie on `expert` ranks, or are cut by tensor ranks where expert=1. Norms, routers and modulation
-    are whole on every rank of a stage. The mean over the stages: the first has the embedding, the last the
-    logits.
+    Experts are cut by the larger of `expert` and `tensor`: dealt out, or each cut. Norms, routers and
+    modulation are whole on every rank of a stage. The mean over the stages: the first has the embedding, the
+    last the logits. Raises ValueError for more stages than layers, and for experts where there are none.
 
     >>> eight = ml.memory.model_weights(ml.architecture("llama-3.1-70b"), tensor=8)
     >>> round(eight.value / 1e9, 2)
     17.64
     """
     check_whole(1, itemsize=itemsize, tensor=tensor, pipeline=pipeline, expert=expert)
+    _check_spread(model, pipeline, expert)
     whole = 0.0
     for name, count in parameter_terms(model).items():
         cut = tensor if name in _CUT_BY_TENSOR else 1
@@ -38,8 +39,24 @@ def model_weights(
             cut = max(tensor, expert)
         whole += count / cut
     value = whole * itemsize / pipeline
-    formula = r"\frac{e}{P}\left(n_{\mathrm{whole}} + \frac{n}{t} + \frac{n_{\mathrm{experts}}}{x}\right)"
-    return Quantity(value, "B", formula, sources.COUNTED_BY_HAND, name="model_weights")
+    formula = (
+        r"\frac{e}{P}\left(n_{\mathrm{whole}} + \frac{n}{t} + \frac{n_{\mathrm{experts}}}{\max(t,\,x)}\right)"
+    )
+    return _bytes("model_weights", value, formula)
+
+
+def _check_spread(model: Architecture, pipeline: int, expert: int) -> None:
+    if pipeline > model.layers:
+        raise ValueError(
+            f"pipeline={pipeline} stages for {model.layers} layers: choose {model.layers} or fewer"
+        )
+    if model.experts is None and expert > 1:
+        raise ValueError(f"expert={expert}: {model.name} has no experts to deal out; give 1")
+    count = 1 if model.experts is None else model.experts.count
+    if expert > count:
+        raise ValueError(
+            f"expert={expert}: {model.name} has {count} experts a layer; choose {count} or fewer"
+        )
 
 
 def model_terms(
@@ -62,6 +79,7 @@ def model_terms(
     `tokens` is the length of a sequence, which `context` ranks share (Ulysses, ring, or a cache by position);
     `batch` sequences have a cache, one is computed at a time. `generated` tokens come to each. Between layers
     a rank of a tensor group holds all hidden features of its tokens, or with `sequence_parallel` 1/t of them.
+    HCCL's own buffers count 2 `buffer` for each of `communicators`; torch's meter does not see them.
 
     >>> terms = ml.memory.model_terms(ml.architecture("llama-3.1-8b"), tokens=4096, batch=16)
     >>> {name: f"{term.value / 1e9:.2f} GB" for name, term in terms.items() if term.value}
@@ -69,6 +87,8 @@ def model_terms(
     """
     check_whole(1, tokens=tokens, batch=batch, context=context)
     check_whole(0, generated=generated, communicators=communicators, buffer=buffer)
+    if generated and model.kind == "dit":
+        raise ValueError(f"generated={generated}: {model.name} writes no tokens; leave it 0")
     own = -(-tokens // context)
     between = tensor if sequence_parallel else 1
     spread = {"tensor": tensor, "pipeline": pipeline, "expert": expert}
@@ -91,27 +111,43 @@ def _cache(model: Architecture, own: int, batch: int, itemsize: int, tensor: int
 
 
 def _activations(model: Architecture, own: int, itemsize: int, tensor: int, between: int) -> Quantity:
-    """What is alive at once in the widest layer: its input and output, and the larger of its two halves."""
-    heads = (2 * model.heads + 2 * model.kv_heads) * model.head_dim
+    """What is alive at once in the widest layer: its input and output, and the larger of its two halves.
+
+    n is 3 for a gated MLP, else 2; in single blocks of a diffusion transformer both halves are alive.
+    """
     inner, experts = model.inner, model.experts
-    if experts is not None and not experts.dense_layers:
-        inner = experts.inner * experts.top_k
-    mlp = (3 if model.gated else 2) * inner
-    dit = model.dit
-    both = dit is not None and dit.single > 0
-    half = heads + mlp if both else max(heads, mlp)
+    if experts is not None:
+        routed = experts.inner * (experts.top_k + experts.shared)
+        inner = max(routed, model.inner) if experts.dense_layers else routed
+    attention, mlp = _attention_width(model), (3 if model.gated else 2) * inner
+    both = model.dit is not None and model.dit.single > 0
+    half = attention + mlp if both else max(attention, mlp)
     value = own * itemsize * (2 * model.hidden / between + half / tensor)
-    formula = r"\frac{s}{c}\left(2h + \frac{\max(2(H+K)d,\ n\,i)}{t}\right)e"
-    return _bytes("activations", value, formula)
+    join = r"a + n\,i" if both else r"\max(a,\ n\,i)"
+    return _bytes(
+        "activations", value, rf"\frac{{s}}{{c}}\left(\frac{{2h}}{{t'}} + \frac{{{join}}}{{t}}\right)e"
+    )
+
+
+def _attention_width(model: Architecture) -> int:
+    """a: numbers a token in queries, keys, values and results of all heads."""
+    if model.latent is None:
+        return 2 * (model.heads + model.kv_heads) * model.head_dim
+    one = model.latent
+    return 2 * model.heads * (one.nope_dim + one.rope_dim + one.value_dim)
 
 
 def _workspace(model: Architecture, own: int, batch: int, tensor: int) -> Quantity:
-    """In float32: logits of one position a request, and the numbers that attention keeps a query and head."""
-    logits = batch * model.vocabulary * 4 / tensor
+    """In float32: the numbers that attention keeps a query and head, and what comes out of the last norm.
+
+    Of a decoder the logits of one position a request, of a diffusion transformer its hidden features.
+    """
     statistics = own * model.heads * 8 / tensor
-    wide = own * model.hidden * 4 if model.kind == "dit" else 0
-    formula = r"\frac{4\,b\,V + 8\,\frac{s}{c}\,H}{t}"
-    return _bytes("workspace", logits + statistics + wide, formula)
+    if model.kind == "dit":
+        wide = 4 * own * model.hidden
+        return _bytes("workspace", statistics + wide, r"\frac{s}{c}\left(\frac{8\,H}{t} + 4\,h\right)")
+    logits = batch * model.vocabulary * 4 / tensor
+    return _bytes("workspace", logits + statistics, r"\frac{4\,b\,V + 8\,\frac{s}{c}\,H}{t}")
 
 
 def _bytes(name: str, value: float, formula: str) -> Quantity:

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 def parameters(model: Architecture) -> Quantity:
     """All of them."""
-    return _counted("parameters", sum(parameter_terms(model).values()))
+    formula = r"n_{\mathrm{embedding}} + L\,n_{\mathrm{layer}} + n_{\mathrm{logits}}"
+    return _counted("parameters", sum(parameter_terms(model).values()), formula)
 
 
 def active_parameters(model: Architecture) -> Quantity:
@@ -26,7 +27,8 @@ def active_parameters(model: Architecture) -> Quantity:
     experts = model.experts
     if experts is not None:
         terms["experts"] = terms["experts"] * experts.top_k // experts.count
-    return _counted("active_parameters", sum(terms.values()))
+    formula = r"n - \left(1 - \frac{k}{E}\right) n_{\mathrm{experts}}"
+    return _counted("active_parameters", sum(terms.values()), formula if experts else "n")
 
 
 def parameter_terms(model: Architecture) -> dict[str, int]:
@@ -35,28 +37,36 @@ def parameter_terms(model: Architecture) -> dict[str, int]:
 
 
 def attention_parameters(model: Architecture) -> int:
-    """Of one layer's attention."""
-    h, d = model.hidden, model.head_dim
-    if model.latent is not None:
-        return _latent(model)
-    q, kv = model.heads * d, model.kv_heads * d
-    biases = model.qkv_bias * (q + 2 * kv) + model.output_bias * h
-    return h * (q + 2 * kv) + q * h + biases + model.qk_norm * 2 * d
+    """Of one layer's attention: matrices, biases, and norms inside."""
+    matrices, one = attention_matrices(model), model.latent
+    if one is not None:
+        return matrices + one.q_rank + one.kv_rank
+    q, kv = model.heads * model.head_dim, model.kv_heads * model.head_dim
+    biases = (model.qkv_bias or model.bias) * (q + 2 * kv) + (model.output_bias or model.bias) * model.hidden
+    return matrices + biases + model.qk_norm * 2 * model.head_dim
 
 
-def mlp_parameters(model: Architecture, inner: int) -> int:
-    """Of one MLP without biases."""
+def attention_matrices(model: Architecture) -> int:
+    """Of the matrices around one layer's attention: what a token is multiplied with."""
+    h, heads, one = model.hidden, model.heads, model.latent
+    if one is None:
+        return 2 * h * (heads + model.kv_heads) * model.head_dim
+    query = heads * (one.nope_dim + one.rope_dim)
+    down = (h + query) * one.q_rank if one.q_rank else h * query
+    kv = h * (one.kv_rank + one.rope_dim)
+    up = one.kv_rank * heads * (one.nope_dim + one.value_dim)
+    return down + kv + up + heads * one.value_dim * h
+
+
+def mlp_matrices(model: Architecture, inner: int) -> int:
+    """Of the matrices of one MLP."""
     return (3 if model.gated else 2) * model.hidden * inner
 
 
-def _latent(model: Architecture) -> int:
-    one, h, heads = model.latent, model.hidden, model.heads
-    assert one is not None
-    query = heads * (one.nope_dim + one.rope_dim)
-    down = h * one.q_rank + one.q_rank + one.q_rank * query if one.q_rank else h * query
-    kv = h * (one.kv_rank + one.rope_dim) + one.kv_rank
-    up = one.kv_rank * heads * (one.nope_dim + one.value_dim)
-    return down + kv + up + heads * one.value_dim * h
+def mlp_parameters(model: Architecture, inner: int) -> int:
+    """Of one MLP."""
+    biases = (2 if model.gated else 1) * inner + model.hidden
+    return mlp_matrices(model, inner) + model.bias * biases
 
 
 def _decoder(model: Architecture) -> dict[str, int]:
@@ -65,9 +75,9 @@ def _decoder(model: Architecture) -> dict[str, int]:
     terms = {
         "attention": model.layers * attention_parameters(model),
         "mlp": dense * mlp_parameters(model, model.inner),
-        "norms": model.layers * 2 * h + h,
-        "embedding": model.vocabulary * h,
-        "logits": 0 if model.tied else model.vocabulary * h,
+        "norms": (model.layers * 2 * h + h) * (2 if model.bias else 1),
+        "embedding": (model.vocabulary + model.positions) * h,
+        "logits": (0 if model.tied else model.vocabulary * h) + model.bias * model.vocabulary,
     }
     if experts is not None:
         sparse = model.layers - dense
@@ -78,5 +88,5 @@ def _decoder(model: Architecture) -> dict[str, int]:
     return terms
 
 
-def _counted(name: str, value: int) -> Quantity:
-    return Quantity(value, "", "", sources.COUNTED_BY_HAND, name=name)
+def _counted(name: str, value: int, formula: str) -> Quantity:
+    return Quantity(value, "", formula, sources.COUNTED_BY_HAND, name=name)

@@ -10,9 +10,12 @@ from __future__ import annotations
 from mindlab.predict import sources
 from mindlab.predict.architectures import Architecture, Dit
 from mindlab.predict.layouts import pairs_up_to
-from mindlab.predict.parameters import attention_parameters, mlp_parameters
+from mindlab.predict.parameters import attention_matrices, mlp_matrices
 from mindlab.predict.quantity import Quantity
 from mindlab.predict.shapes import check_whole
+
+_TEXT = r"4\,u\,h^2\,L + R\,(24\,u\,h^2 + 4\,u^2\,h)"
+"""u tokens of text: keys and values where it is only looked at (else 0); R blocks that it goes through."""
 
 
 def prefill_terms(model: Architecture, sequence: int, batch: int = 1) -> dict[str, Quantity]:
@@ -54,11 +57,43 @@ def dit_terms(model: Architecture, tokens: int, batch: int = 1) -> dict[str, Qua
     looks, text = (6, dit.text_tokens) if dit.cross_attention else (4, 0)
     pairs = batch * tokens * (tokens + text)
     return {
-        "projections": _flop("projections", 2 * many * looks * h * h * layers, r"2\,t\,n\,h^2\,L"),
+        "projections": _flop("projections", 2 * many * looks * h * h * layers, rf"{2 * looks}\,t\,h^2\,L"),
         "attention": _flop("attention", 4 * pairs * h * layers, r"4\,t\,(t+t_{\mathrm{text}})\,h\,L"),
         "mlp": _flop("mlp", 4 * many * h * model.inner * layers, r"4\,t\,h\,i\,L"),
-        "text": _flop("text", 4 * batch * text * h * h * layers + _refined(model, dit, batch), ""),
+        "text": _flop("text", 4 * batch * text * h * h * layers + _refined(model, dit, batch), _TEXT),
     }
+
+
+def prefill(model: Architecture, sequence: int, batch: int = 1) -> Quantity:
+    """FLOP of a prompt's pass: the sum of `prefill_terms`.
+
+    >>> ml.flops.prefill(ml.architecture("llama-3.1-8b"), 4096)
+    prefill: 61.59 TFLOP (61,586,801,295,360 FLOP)
+    """
+    return _sum("prefill", prefill_terms(model, sequence, batch))
+
+
+def decode_step(model: Architecture, context: int, batch: int = 1) -> Quantity:
+    """FLOP of one new token for each of `batch` requests: the sum of `decode_terms`.
+
+    >>> ml.flops.decode_step(ml.architecture("llama-3.1-8b"), 4096)
+    decode_step: 17.16 GFLOP (17,156,800,512 FLOP)
+    """
+    return _sum("decode_step", decode_terms(model, context, batch))
+
+
+def dit_pass(model: Architecture, tokens: int, batch: int = 1) -> Quantity:
+    """FLOP of ONE pass of a diffusion transformer: the sum of `dit_terms`.
+
+    >>> f"{ml.flops.dit_pass(ml.architecture('flux.1-dev'), 4608).value:.3g}"
+    '7.44e+13'
+    """
+    return _sum("dit_pass", dit_terms(model, tokens, batch))
+
+
+def _sum(name: str, terms: dict[str, Quantity]) -> Quantity:
+    parts = " + ".join(rf"F_{{\mathrm{{{part}}}}}" for part in terms)
+    return _flop(name, sum(int(term.value) for term in terms.values()), parts)
 
 
 def _refined(model: Architecture, dit: Dit, batch: int) -> int:
@@ -78,21 +113,24 @@ def _decoder(
     dense = model.layers if experts is None else experts.dense_layers
     terms = {
         "projections": (
-            2 * tokens * attention_parameters(model) * model.layers,
+            2 * tokens * attention_matrices(model) * model.layers,
             r"2\,t\,n_{\mathrm{attention}}\,L",
         ),
         "attention": (
             2 * pairs * model.heads * _dims(model, absorbed) * model.layers,
             r"2\,m\,H\,(d_k+d_v)\,L",
         ),
-        "mlp": (2 * tokens * mlp_parameters(model, model.inner) * dense, r"2\,t\,n_{\mathrm{mlp}}\,L"),
+        "mlp": (2 * tokens * mlp_matrices(model, model.inner) * dense, r"2\,t\,n_{\mathrm{mlp}}\,L"),
         "logits": (2 * last * model.hidden * model.vocabulary, r"2\,b\,h\,V"),
     }
     if experts is not None:
-        each = mlp_parameters(model, experts.inner) * (experts.top_k + experts.shared)
+        each = mlp_matrices(model, experts.inner) * (experts.top_k + experts.shared)
         router = experts.count * model.hidden
         work = 2 * tokens * (each + router) * (model.layers - dense)
-        terms["experts"] = (work, r"2\,t\,(k+k_{\mathrm{shared}})\,n_{\mathrm{expert}}\,L")
+        terms["experts"] = (
+            work,
+            r"2\,t\,\left((k+k_{\mathrm{shared}})\,n_{\mathrm{expert}} + E\,h\right)\,L",
+        )
     return {name: _flop(name, *term) for name, term in terms.items()}
 
 
