@@ -46,3 +46,12 @@ def test_curves_that_cannot_be_compared_are_refused(
     """Would catch a quickest among times of different sizes."""
     with pytest.raises(ValueError, match=said):
         draw.curves(rows)
+
+
+def test_the_bytes_may_be_others_than_a_messages() -> None:
+    """Would catch results labelled as messages, and lines squeezed into the lower half of the picture."""
+    near = {name: [(2**k, t * (1 + k)) for k in range(6)] for name, t in (("a", 2e-5), ("b", 3e-5))}
+    ax = draw.curves(near, across="bytes of the results")
+    assert ax.get_xlabel() == "bytes of the results" and draw.curves(near).get_xlabel() == "message size"
+    bottom, top = ax.get_ylim()
+    assert top / bottom < (3e-5 * 6 / 2e-5) ** 2  # both axes are logarithmic

@@ -89,6 +89,15 @@ def test_every_area_has_its_holder_and_its_sign(ranks: int) -> None:
     assert all(texts(ax).count(str(rank)) >= 2 * ranks for rank in range(ranks))
 
 
+@pytest.mark.parametrize(("ranks", "said"), [(2, True), (16, False)])
+def test_signs_are_spoken_of_only_where_they_are_drawn(ranks: int, said: bool) -> None:
+    """Would catch "the sign: to which rank it goes" over areas too narrow for any sign."""
+    ids = np.stack(np.meshgrid(np.arange(4 * ranks), np.arange(2), indexing="ij"), -1)
+    ax = draw.layout(np.split(ids, ranks), [ids[rank::ranks] for rank in range(ranks)])
+    assert any(isinstance(p, FancyBboxPatch) for p in ax.patches) == said
+    assert any("the sign: to which rank" in text for text in texts(ax)) == said
+
+
 def test_holders_are_told_in_words() -> None:
     """Would catch positions and heads that are swapped, and a wrong holder after the exchange."""
     alt = draw.layout(*made.exchanged(2, 5, 4)).alt

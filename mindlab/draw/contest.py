@@ -28,12 +28,14 @@ def curves(
     ax: Axes | None = None,
     *,
     title: str = "",
+    across: str = "",
     provenance: str = "",
     language: str | None = None,
 ) -> Axes:
     """The log-log Axes of modelled seconds against bytes: one dashed line an algorithm, the quickest named.
 
     `rows` maps a name to rows of (bytes, seconds), the same sizes for all. No colours: colour means rank.
+    `across` says which bytes, if not those of a message.
     `provenance` says which numbers the model was given. Raises ValueError without a point, for other sizes
     under one name than under another, and for more than five names.
     """
@@ -46,6 +48,8 @@ def curves(
         ax = canvas(6.6, 4.3, cjk)
     with style.look(cjk):
         _set_axes(ax, sizes, [t for _, times in lines.values() for t in times], lang)
+        if across:
+            ax.set_xlabel(across)
         for i, (name, (_, times)) in enumerate(lines.items()):
             look: dict[str, Any] = {"ls": _DASHES[i], "marker": _MARKS[i], "color": _GREYS[i % len(_GREYS)]}
             ax.plot(sizes, times, label=name, lw=1.6, ms=5, mfc=style.PAPER, **look)
@@ -79,7 +83,8 @@ def _set_axes(ax: Axes, sizes: Sequence[float], times: Sequence[float], lang: st
     ax.set_xscale("log", base=2)
     ax.set_yscale("log")
     ax.set_xlim(sizes[0] / 1.6, max(sizes[-1], sizes[0] * 2) * 1.6)
-    ax.set_ylim(low / (high / low * 4) ** 0.2 / 1.2, high * 6)
+    above = min(6.0, max(1.6, (high / low) ** 0.4))  # for the legend: lines rise to the right
+    ax.set_ylim(low / (high / low * 4) ** 0.2 / 1.2, high * above)
     step = max(1, math.ceil(len(sizes) / 7))
     ax.set_xticks(sizes[::step], [units.size(n) for n in sizes[::step]])
     ax.minorticks_off()

@@ -95,7 +95,8 @@ def _draw_both(
         found = list(areas(grids[own], grids[1 - own]))
         _draw_grid(board, found, (x, top + _ABOVE, _SIDE, tall), grids[own].shape, lang)
         board.text(x, top + 0.16, name, style.TEXT, ha="left", fontweight="bold")
-        board.text(x, top + 0.36, labels.say(key, lang), style.SMALL, ha="left", color=style.FADED)
+        if any(area.signs and _sign_size(area, _room(area, grids[own].shape, tall)) for area in found):
+            board.text(x, top + 0.36, labels.say(key, lang), style.SMALL, ha="left", color=style.FADED)
     middle, across = top + _ABOVE + tall / 2, (left + _SIDE + right - 0.3) / 2
     board.arrow((across - 0.2, middle), (across + 0.2, middle), style.GRID, 5.0, head=9.0)
 
@@ -166,7 +167,7 @@ def _draw_grid(
     for area in found:
         (a, b), (c, d) = area.positions, area.heads
         middle = (x + (a + b) / 2 * across, y + (c + d) / 2 * down)
-        _draw_signs(board, area, middle, ((b - a) * across, (d - c) * down))
+        _draw_signs(board, area, middle, _room(area, shape, tall))
     _draw_axes(board, place, shape, lang)
 
 
@@ -178,11 +179,22 @@ def _draw_area(board: Board, spot: tuple[float, float, float, float], area: Area
         board.cell(x, y, wide, tall, facecolor="none", lw=1.1 * board.scale)
 
 
+def _room(area: Area, shape: tuple[int, int], tall: float) -> tuple[float, float]:
+    """Inches that an area is wide and high, in a grid `tall` inches high."""
+    (a, b), (c, d) = area.positions, area.heads
+    return (b - a) * _SIDE / shape[0], (d - c) * tall / shape[1]
+
+
+def _sign_size(area: Area, room: tuple[float, float]) -> float:
+    """How large its signs are; 0 where they have no room."""
+    size = min(0.26, 0.78 * min(room[0] / max(1, len(area.signs)), room[1]))
+    return size if area.mine and size >= 0.1 else 0.0
+
+
 def _draw_signs(board: Board, area: Area, middle: tuple[float, float], room: tuple[float, float]) -> None:
     """The ranks at the other end of the exchange; the number of the holder where nothing moves."""
-    signs = area.signs
-    size = min(0.26, 0.78 * min(room[0] / max(1, len(signs)), room[1]))
-    if not area.mine or size < 0.1:
+    signs, size = area.signs, _sign_size(area, room)
+    if not size:
         return
     if not signs and len(area.mine) == 1:
         board.on_fill(*middle, str(area.mine[0]), min(style.TITLE, size * 34), area.mine[0])

@@ -165,7 +165,7 @@ class Verdict:
         yield f'<b style="color:{_COLOURS[self.verdict]}">{html.escape(self._word())}</b>'
 
 
-_LONG = 13.5
+_LONG = 13.0
 """Signs that fit into the column of formulas, which cells.css makes 8.2rem wide."""
 EXPECTED_ERRORS: ContextVar[tuple[Any, ...]] = ContextVar("expected_errors", default=())
 """The `expect_error` blocks that are open, the innermost last."""

@@ -150,7 +150,7 @@ on each side. Not one more.
 A convolution behind up-sampling by $s$ looks $\\lfloor k/2 \\rfloor$ of the fine pixels to each side, a share
 $1/s$ of a latent pixel each:
 
-$$R = \\left\\lceil \\sum_i \\frac{\\lfloor k_i/2 \\rfloor\\, d_i}{s_i} \\right\\rceil$$
+$R = \\left\\lceil \\sum_i \\frac{\\lfloor k_i/2 \\rfloor\\, d_i}{s_i} \\right\\rceil$.
 
 Rounding comes last: four convolutions at a quarter need one pixel together, not four.
 """,
