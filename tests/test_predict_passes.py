@@ -1,5 +1,7 @@
 """The work and the memory of whole models against worked examples that others published."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
@@ -188,3 +190,34 @@ def test_activations_of_the_widest_half() -> None:
     assert single.value == 2 * (2 * 3072 + 4 * 3072 + 2 * 12288)
     sparse = ml.memory.model_terms(ml.architecture("mixtral-8x7b"), tokens=1)["activations"]
     assert sparse.value == 2 * (2 * 4096 + 3 * 2 * 14336)
+
+
+def test_stages_hold_their_own_layers() -> None:
+    """An embedding on every stage, dense layers or double blocks spread evenly: cards fuller than told."""
+    llama = ml.architecture("llama-3.1-8b")
+    table = 2 * llama.vocabulary * llama.hidden
+    first, middle, last = ml.memory.model_weights(llama, pipeline=3).by_rank(3)
+    layer = (2 * llama.parameters().value - 2 * table) / 32
+    assert first - table == pytest.approx(11 * layer, rel=1e-4) == middle
+    assert last - table == pytest.approx(10 * layer, rel=1e-4)
+    tied = ml.memory.model_weights(replace(llama, tied=True), pipeline=3).by_rank(3)
+    assert tied == (first, middle, last)  # the last stage cannot do without the table
+    dense, sparse = ml.memory.model_weights(
+        replace(ml.architecture("deepseek-v3"), layers=6), pipeline=2
+    ).per_rank
+    experts = 2 * 3 * 256 * 3 * 7168 * 2048
+    assert dense < sparse and experts < sparse < 1.1 * experts
+    flux = ml.memory.model_weights(ml.architecture("flux.1-dev"), pipeline=3).per_rank
+    assert flux[1] == pytest.approx(flux[2], rel=0.02) and flux[0] > 2 * flux[1]
+    for name in (
+        "deepseek-v3",
+        "mixtral-8x7b",
+        "wan2.1-14b",
+        "hunyuan-video",
+        "cogvideox-5b",
+        "mindlab-digits",
+    ):
+        model = ml.architecture(name)
+        for stages in (1, 2, 4):
+            held = ml.memory.model_weights(model, pipeline=stages)
+            assert sum(held.by_rank(stages)) == pytest.approx(2 * model.parameters().value, rel=1e-12)

@@ -5,11 +5,13 @@ Inference: activations live for one layer only, no gradients, no optimizer. Reac
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from mindlab.predict import sources
 from mindlab.predict.architectures import Architecture
-from mindlab.predict.parameters import parameter_terms
-from mindlab.predict.quantity import Quantity
+from mindlab.predict.quantity import Quantity, exact, mean
 from mindlab.predict.shapes import check_whole
+from mindlab.predict.stage_parameters import stage_terms
 
 HCCL_BUFFER = 200 * 10**6
 """Bytes of each of the two buffers that a communicator keeps on a card: HCCL's default, HCCL_BUFFSIZE=200."""
@@ -23,26 +25,40 @@ def model_weights(
     r"""Bytes of weights on each card: layers over pipeline stages, each layer over tensor ranks.
 
     Experts are cut by the larger of `expert` and `tensor`: dealt out, or each cut. Norms, routers and
-    modulation are whole on every rank of a stage. The mean over the stages: the first has the embedding, the
-    last the logits. Raises ValueError for more stages than layers, and for experts where there are none.
+    modulation are whole on every rank of a stage. With more stages than one, `per_rank` is each stage's: the
+    first has the embedding, the last the logits, and `value` is the mean. Raises ValueError for more stages
+    than layers, and for experts where there are none.
 
     >>> eight = ml.memory.model_weights(ml.architecture("llama-3.1-70b"), tensor=8)
     >>> round(eight.value / 1e9, 2)
     17.64
+    >>> four = ml.memory.model_weights(ml.architecture("llama-3.1-8b"), pipeline=4)
+    >>> [round(held / 1e9, 2) for held in four.per_rank]
+    [4.54, 3.49, 3.49, 4.54]
     """
     check_whole(1, itemsize=itemsize, tensor=tensor, pipeline=pipeline, expert=expert)
     _check_spread(model, pipeline, expert)
-    whole = 0.0
-    for name, count in parameter_terms(model).items():
-        cut = tensor if name in _CUT_BY_TENSOR else 1
-        if name == "experts":
-            cut = max(tensor, expert)
-        whole += count / cut
-    value = whole * itemsize / pipeline
-    formula = (
-        r"\frac{e}{P}\left(n_{\mathrm{whole}} + \frac{n}{t} + \frac{n_{\mathrm{experts}}}{\max(t,\,x)}\right)"
+    stages = [
+        exact(itemsize * sum((n / _cut(name, tensor, expert) for name, n in terms.items()), Fraction(0)))
+        for terms in stage_terms(model, pipeline)
+    ]
+    whole = r"n_{\mathrm{whole}} + \frac{n}{t} + \frac{n_{\mathrm{experts}}}{\max(t,\,x)}"
+    by_stage = tuple(stages) if pipeline > 1 else None
+    return Quantity(
+        mean(stages),
+        "B",
+        rf"\frac{{e}}{{P}}\left({whole}\right)",
+        sources.COUNTED_BY_HAND,
+        by_stage,
+        "model_weights",
     )
-    return _bytes("model_weights", value, formula)
+
+
+def _cut(name: str, tensor: int, expert: int) -> int:
+    """Over how many ranks a part is spread."""
+    if name == "experts":
+        return max(tensor, expert)
+    return tensor if name in _CUT_BY_TENSOR else 1
 
 
 def _check_spread(model: Architecture, pipeline: int, expert: int) -> None:
