@@ -15,8 +15,8 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from mindlab.parallel.linear import Group, place
-from mindlab.parallel.receptive import receptive_field
-from mindlab.parallel.tiles import agreed_tiling, at, exchange_halo, global_rank
+from mindlab.parallel.receptive import Halo, receptive_field
+from mindlab.parallel.tiles import agreed_tiling, at, check_tiles, exchange_halo, global_rank
 from mindlab.predict.tilings import Box, Tiling, common, pixels, sides_of
 
 
@@ -37,11 +37,12 @@ def decode_blended(
     `decode_tiled` gives, and never equal. Tiles, grid and errors as there.
     """
     rank, _ = place(group)
-    cut = agreed_tiling(latent, group, tiles=tiles, grid=grid)
+    cut, field = agreed_tiling(latent, group, tiles=tiles, grid=grid), receptive_field(vae_decoder)
+    check_tiles(field, cut)
+    scale = _whole(field)
     sides = sides_of(overlap, len(cut.size))
-    picture = vae_decoder(exchange_halo(latent, sides, cut, group))
-    scale = [int(factor) for factor in receptive_field(vae_decoder).scale]
-    boxes = [scaled(cut.wide(each, sides), scale) for each in range(cut.ranks)]
+    picture = vae_decoder(exchange_halo(latent, sides, cut, group, align=field.align))
+    boxes = [scaled(cut.wide(each, sides, field.align), scale) for each in range(cut.ranks)]
     tile = scaled(cut.tile(rank), scale)
     weights = [weight(box, cut.scaled(scale).size, [2 * overlap * s for s in scale]) for box in boxes]
     total, out = picture.new_zeros(*map(len, tile)), picture.new_zeros(*picture.shape[:2], *map(len, tile))
@@ -51,6 +52,15 @@ def decode_blended(
         total[at(box, tile)[2:]] += share
     blended: Tensor = out / total
     return blended
+
+
+def _whole(field: Halo) -> list[int]:
+    """The scale of each dim; raises ValueError where it is no whole number."""
+    if any(factor.denominator != 1 for factor in field.scale):
+        raise ValueError(
+            f"the decoder makes {field.scale} pixels of one: blending needs whole numbers of them"
+        )
+    return [int(factor) for factor in field.scale]
 
 
 def weight(box: Box, size: Sequence[int], ramps: Sequence[int]) -> Tensor:

@@ -67,6 +67,15 @@ class ShardedCache:
         longest = max(self.own)
         return tuple(kept[:, :longest] for kept in self._kept)
 
+    def newest(self, x: torch.Tensor) -> torch.Tensor:
+        """The position (B,) of each request's newest token, from something (B, 1, …) that has one of each.
+
+        Raises ValueError for another number of requests or of tokens: they would be broadcast.
+        """
+        if x.shape[:2] != (len(self.lengths), 1):
+            raise ValueError(f"{tuple(x.shape)}: give one new token a request, ({len(self.lengths)}, 1, …)")
+        return torch.tensor(self.lengths, device=x.device)
+
     def append(self, *new: torch.Tensor, requests: Sequence[int] | None = None) -> None:
         """Store the next tokens of each request, (B, new, heads, dim) each and the same on every rank.
 
@@ -130,6 +139,8 @@ class ShardedCache:
 
     def _check_requests(self, rows: Sequence[int]) -> None:
         batch = len(self.lengths)
+        if any(type(row) is not int for row in rows):
+            raise ValueError(f"requests={rows!r}: give whole numbers from 0 to {batch - 1}, as a list")
         if len(set(rows)) != len(rows) or not all(0 <= request < batch for request in rows):
             raise ValueError(f"requests={list(rows)}: give different ones from 0 to {batch - 1}")
 

@@ -157,7 +157,7 @@ def merged_rows(parts: Tensor, dim: int) -> Tensor:
     """The rows (rows, dim) over all parts (p, rows, dim + LSE), each as `with_lse` makes them."""
     ranks, count, _ = parts.shape
     wide = torch.float64 if parts.dtype == torch.float64 else torch.float32
-    lses = parts[..., dim:].contiguous().view(wide).view(ranks, 1, 1, count)
+    lses = parts[..., dim:].clone(memory_format=torch.contiguous_format).view(wide).view(ranks, 1, 1, count)
     outs = parts[..., :dim].view(ranks, 1, count, 1, dim)
     recorder.compute(2 * ranks * count * dim, nbytes=parts.numel() * parts.element_size(), what="merge")
     return merge_lse(outs.unbind(), lses.unbind())[0].view(count, dim)
@@ -168,8 +168,8 @@ def _counts(lengths: Sequence[int] | Tensor | None, k: Tensor) -> list[int]:
     batch, room = k.shape[:2]
     if lengths is None:
         return [room] * batch
-    counts = [int(count) for count in lengths]
-    if len(counts) != batch or not all(0 <= count <= room for count in counts):
+    counts = lengths.tolist() if isinstance(lengths, Tensor) else list(lengths)
+    if len(counts) != batch or not all(type(count) is int and 0 <= count <= room for count in counts):
         raise ValueError(
             f"lengths={counts} does not fit: {batch} requests, and a shard with room for {room} keys; give "
             "how many keys of each request lie on this rank"

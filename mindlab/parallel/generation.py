@@ -60,6 +60,8 @@ def generate_sharded(
     >>> ml.launch(write, ranks=2).values
     [['（Tensor P'], ['（Tensor P']]
     """
+    if isinstance(prompts, str):
+        raise ValueError(f"prompts={prompts!r}: give a list of prompts, also for one")
     prompt_ids = [encode(prompt).to(model.positions.device) for prompt in prompts]
     capacity = _capacity(model, prompt_ids, tokens)
     if not tokens:
@@ -86,6 +88,7 @@ def prefill(
     broadcasts the token: 8 bytes.
     """
     rank, ranks = place(group)
+    _check_prompt(ids)
     sizes = sequence_sizes(ids.shape[1], ranks)
     x = model.embed(torch.split(ids, sizes, 1)[rank], start=sum(sizes[:rank]))
     kept: Kept = []
@@ -106,7 +109,7 @@ def prefill(
 @torch.no_grad()
 def decode_step(model: Decoder, ids: Tensor, caches: Sequence[ShardedCache]) -> Tensor:
     """Logits (B, 1, vocabulary) after the newest tokens (B, 1), each stored on one rank."""
-    at = torch.tensor(caches[0].lengths, device=ids.device)
+    at = caches[0].newest(ids)
     x = model.embedding(ids) + model.positions[at].unsqueeze(1)
     for block, cache in zip(map(as_block, model.blocks), caches, strict=True):
         state_linear(block, x)
@@ -147,6 +150,11 @@ def split_heads(model: Decoder, group: Group = None) -> Decoder:
     split = copy.deepcopy(model)
     split.blocks = nn.ModuleList(ParallelBlock.from_full(as_block(block), group) for block in model.blocks)
     return split
+
+
+def _check_prompt(ids: Tensor) -> None:
+    if ids.ndim != 2 or len(ids) != 1 or not ids.shape[1]:
+        raise ValueError(f"ids {tuple(ids.shape)}: give one prompt of one token at least, (1, S)")
 
 
 def as_block(block: nn.Module) -> Block:

@@ -33,7 +33,7 @@ def decode_latent(
     Their entries are stored, each on one rank. A head's values are made of its mean latent
     before the merge: it is linear in them, and head_dim numbers a head travel, not d_c.
     """
-    at = torch.tensor(cache.lengths, device=x.device).unsqueeze(1)
+    at = cache.newest(x).unsqueeze(1)
     cache.append(layer.entry(x, at))
     (entries,) = cache.shard
     q, latents = layer.absorbed_query(x, at), entries[..., : layer.latent]

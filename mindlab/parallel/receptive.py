@@ -91,12 +91,24 @@ def looking_around(module: nn.Module) -> list[tuple[nn.Module, Halo]]:
     >>> [part is convolution for part, _ in looking_around(nn.Sequential(convolution, nn.SiLU()))]
     [True]
     """
-    children = list(module.children())
-    fields = [receptive_field(child) for child in children]
+    children = _called(module)
+    try:
+        fields = [receptive_field(child) for child in children]
+    except ValueError:  # a part that takes two inputs, for one, is read with what stands around it
+        return [(module, receptive_field(module))]
     if not children or not all(field.keeps_size for field in fields) or _looks_itself(module):
         return [(module, receptive_field(module))]
     pairs = zip(children, fields, strict=True)
     return [pair for child, field in pairs if any(map(any, field.sides)) for pair in looking_around(child)]
+
+
+def _called(module: nn.Module) -> list[nn.Module]:
+    """The parts that the module's own forward pass calls, each once; none where it has no parts."""
+    if not any(True for _ in module.children()):
+        return []
+    layers = _Layers(module, _Shallow())
+    called = [layers.modules[str(node.target)] for node in layers.nodes if node.op == "call_module"]
+    return list(dict.fromkeys(called))
 
 
 def _looks_itself(module: nn.Module) -> bool:
@@ -119,12 +131,21 @@ class _Shallow(fx.Tracer):
         return True
 
 
+class _Deep(fx.Tracer):
+    """Reads all parts but torch's own layers, also where a class of one's own only names one anew."""
+
+    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
+        kinds = (kind for kind in (*CONVS, *TRANSPOSED, *POOLS) if isinstance(m, kind))
+        named_anew = any(type(m).forward is kind.forward for kind in kinds)
+        return named_anew or super().is_leaf_module(m, module_qualified_name)
+
+
 class _Layers:
     """The operations of a module's forward pass, in order, from its one input to its one output."""
 
     def __init__(self, module: nn.Module, tracer: fx.Tracer | None = None) -> None:
-        tracer = tracer or fx.Tracer()
-        if fx.Tracer().is_leaf_module(module, ""):
+        tracer = tracer or _Deep()
+        if _Deep().is_leaf_module(module, ""):
             module = nn.Sequential(module)
         try:
             graph = tracer.trace(module)
@@ -188,6 +209,7 @@ def _agreed(scales: list[Fraction], node: fx.Node) -> Fraction:
 def _dims(module: nn.Module) -> int:
     """Of pictures 2, of videos 3: what the first convolution or pooling says; 2 where none does."""
     for each in module.modules():
-        if isinstance(each, (*CONVS, *TRANSPOSED, *POOLS)):
-            return int(type(each).__name__[-2])
+        for place, kind in enumerate((*CONVS, *TRANSPOSED, *POOLS)):
+            if isinstance(each, kind):
+                return place % 3 + 1  # each of these lists has 1, 2 and 3 dims
     return 2

@@ -250,7 +250,8 @@ def _grown(own: Sequence[range], x: Tensor, wide: Tensor) -> list[slice]:
     """Where the tile's own pixels lie in x, which is made of `wide`."""
     found = []
     for dim, (each, now, before) in enumerate(zip(own, x.shape[2:], wide.shape[2:], strict=True)):
-        if each.start * now % before or each.stop * now % before:
+        whole = now % before == 0 or before % now == 0
+        if not whole or each.start * now % before or each.stop * now % before:
             raise ValueError(
                 f"a layer makes {now} pixels of {before} in dim {dim}: a tile needs layers that keep a size "
                 "or multiply it by a whole number; give convolutions the padding that keeps it"
@@ -264,6 +265,11 @@ def _check(field: Halo, cut: Tiling, exchange: str, halo: object) -> None:
         raise ValueError(f"exchange={exchange!r} is unknown: choose latent or layer")
     if exchange == "layer" and halo is not None:
         raise ValueError(f"halo={halo!r} with exchange='layer': each layer has its own, leave halo out")
+    check_tiles(field, cut)
+
+
+def check_tiles(field: Halo, cut: Tiling) -> None:
+    """Raises ValueError for a decoder that neither keeps nor multiplies sizes, and for tiles that misfit."""
     if not field.keeps_size:
         raise ValueError("the decoder's output is no whole multiple of its input: pad its layers to keep it")
     if len(field.before) != len(cut.size):

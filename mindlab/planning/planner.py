@@ -56,7 +56,7 @@ class Choice:
     @property
     def held(self) -> float:
         """Bytes that a card holds at most."""
-        return float(sum(term.value for term in self.memory.values()))
+        return float(sum(map(_most, self.memory.values())))
 
     @property
     def nbytes(self) -> float:
@@ -162,7 +162,7 @@ def judged(model: Architecture, stages: Mapping[str, Layout], work: Workload, ma
     spent = _stages(model, stages, work, machine)
     held = _memory(model, stages, work)
     memory = machine.card.memory.value
-    margin = None if memory is None else memory - float(sum(term.value for term in held.values()))
+    margin = None if memory is None else memory - float(sum(map(_most, held.values())))
     choice = Choice(dict(stages), held, spent, None, None, None, margin, tuple(dict.fromkeys(found)))
     return choice if found else replace(choice, **_times(choice, work))
 
@@ -203,7 +203,7 @@ def _memory(model: Architecture, stages: Mapping[str, Layout], work: Workload) -
     """The terms of the stage that needs most."""
     return max(
         (_held(model, stage, layout, work) for stage, layout in stages.items()),
-        key=lambda terms: sum(term.value for term in terms.values()),
+        key=lambda terms: sum(map(_most, terms.values())),
     )
 
 
@@ -240,11 +240,12 @@ def _times(choice: Choice, work: Workload) -> dict[str, Any]:
 def _too_much(choice: Choice) -> str:
     if choice.margin is None or choice.margin >= 0:
         return ""
-    most = max(choice.memory, key=lambda name: choice.memory[name].value)
-    return (
-        f"needs {units.decimal(choice.held, 'B')} a card, {units.decimal(-choice.margin, 'B')} more than "
-        f"there is; the most of it: {most.replace('_', ' ')}, {units.decimal(choice.memory[most].value, 'B')}"
+    most = max(choice.memory, key=lambda name: _most(choice.memory[name]))
+    held, beyond, largest = (
+        units.decimal(nbytes, "B") for nbytes in (choice.held, -choice.margin, _most(choice.memory[most]))
     )
+    what = most.replace("_", " ")
+    return f"needs {held} a card, {beyond} more than there is; the most of it: {what}, {largest}"
 
 
 def _order(choice: Choice, goal: str) -> tuple[float, float]:
@@ -254,6 +255,11 @@ def _order(choice: Choice, goal: str) -> tuple[float, float]:
         "memory": (choice.held, choice.latency or 0.0),
     }
     return keys[goal]
+
+
+def _most(term: Quantity) -> float:
+    """What the fullest card has of it."""
+    return float(term.value if term.per_rank is None else max(term.per_rank))
 
 
 def _named(stages: Mapping[str, Layout]) -> str:
