@@ -198,9 +198,11 @@ def test_advice_of_the_planner_where_networks_are_slow() -> None:
     """Groups judged without the links that they stand on: tensor parallel over two hosts is never first."""
     two = ml.topology("two-atlas-a2").assume(memory_rate=1e12)
     plan = ml.plan("llama-3.1-70b", two, CHAT, goal="latency")
-    assert max(row.layouts["decode"].tensor for row in plan.rows) <= 8
+    assert plan.best.layouts["decode"].tensor <= 8
     across = plan.find(tensor=16)
-    assert any("between hosts" in reason for reason in across.outside)
+    assert any("no published times" in reason for reason in across.outside)
+    pictures = ml.plan("hunyuan-video", two, VIDEO)
+    assert any("between hosts" in reason for reason in pictures.find(ring=2, ulysses=8).outside)
 
 
 def test_order_of_the_axes_decides_who_is_near() -> None:

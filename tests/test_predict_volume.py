@@ -173,7 +173,8 @@ def test_the_three_modules_have_the_same_names() -> None:
 
 def test_volume_has_two_families() -> None:
     """Would catch a collective with other arguments than its family's, or a function that no test covers."""
-    # own tests: test_predict_experts, …_hybrid, …_pipelines, …_decoding, …_tiles; test_parallel_cfg, …combined
+    # own tests: test_predict_experts, …_hybrid, …_pipelines, …_decoding, …_tiles;
+    # test_parallel_cfg, test_parallel_combined
     later = ("gloo_", "expert_", "hybrid_", "cfg_", "pipeline", "decode_", "halo_", "norm_", "guided_")
     own = {name for name in volume.__all__ if not name.startswith(later) and "received" not in name}
     assert own == {*SEVEN, *NAIVE, *MESH, *STRATEGIES}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import combinations, groupby
 from typing import Any
 
-from mindlab.bench.predicting import Row, predicted
+from mindlab.bench.predicting import Row, as_shipped, predicted
 from mindlab.bench.published_tables import tables, without_series
 from mindlab.predict import memory, volume
 from mindlab.predict.architectures import architecture, names
@@ -24,13 +24,19 @@ def planner() -> dict[str, Any]:
     covered = [row for row in rows if row.kind == "covered"]
     near = [row for row in covered if abs(row.error or 0.0) <= WITHIN]
     right, ranked = ranking(rows)
-    facts = exact()
+    facts, own = exact(), [row for row in as_shipped(tables()) if row.kind == "covered"]
+    own_right, own_ranked = ranking(own)
+    half = [row for row in own if 2 / 3 <= 1 + (row.error or 0.0) <= 1.5]
+    own_near = [row for row in own if abs(row.error or 0.0) <= WITHIN]
     farthest = max(abs(fact["error"]) for fact in facts)
     return {
         "what": "published numbers against the planner's model",
         "covered": f"{len(covered)} rows, {len(near)} within {WITHIN:.0%} ({len(near) / len(covered):.1%})",
         "ranking": f"{ranked} pairs that differ by more than {APART:.0%}, {right} in the right order "
         f"({right / ranked:.1%})",
+        "nothing fitted": f"{len(own)} rows with the constants of the topologies' own files, "
+        f"{len(own_near) / len(own):.0%} within {WITHIN:.0%}, {len(half) / len(own):.0%} within a factor of "
+        f"1.5; {own_right / own_ranked:.1%} of {own_ranked} pairs in the right order",
         "not counted": ", ".join(
             f"{many} {kind}" for kind, many in _kinds(rows).items() if kind != "covered"
         ),
@@ -83,7 +89,7 @@ def text(result: dict[str, Any]) -> str:
         lines.append(f"      {fact['what']:<44} {numbers}")
     lines.append("not held against the model")
     lines += [f"      {one['table']}  {one['what']}: {one['why']}" for one in result["left out"]]
-    heads = ("what", "covered", "ranking", "not counted", "facts", "honestly", "host")
+    heads = ("what", "covered", "ranking", "nothing fitted", "not counted", "facts", "honestly", "host")
     return "\n".join([*lines, *(f"{head}: {result[head]}" for head in heads if head in result)])
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -51,6 +51,20 @@ def predicted(every: Sequence[Series]) -> list[Row]:
         case = _Case(one)
         known[one.name] = case.fitted(dict(known.get(one.carry, {})))
         rows += [case.row(name, known[one.name]) for name in one.rows]
+    return rows
+
+
+def as_shipped(every: Sequence[Series]) -> list[Row]:
+    """The Rows of models on machines with the constants of the topology's own file: nothing is fitted.
+
+    What a plan says without a measurement of one's own. Series on a card whose rate is unknown are left out.
+    """
+    rows = []
+    for one in every:
+        case = _Case(replace(one, fit={}, carry=""))
+        rate = case.machine.card.rate if one.unit == "s" else case.machine.card.memory_rate
+        if not one.op and rate.value is not None:
+            rows += [case.row(name, {}) for name in one.rows]
     return rows
 
 

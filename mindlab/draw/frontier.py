@@ -23,7 +23,9 @@ _SAY = {
     "full": ("a card's memory", "单卡显存"),
 }
 _NAMED = 6
-"""Points of the front that are named, the others have their mark alone."""
+"""Points of the front that are named at most, the others have their mark alone."""
+_CLEAR = 0.22
+"""How far apart they have to be, as a share of the axis: a name is so wide."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +128,7 @@ def _set_axes(ax: Axes, plan: Plan, up: _Axis, lang: str) -> None:
 def _draw_names(ax: Axes, front: Sequence[Choice], up: _Axis) -> None:
     """Names beside their marks, above and below in turns, and towards the middle."""
     left, right = ax.get_xlim()
-    for number, row in enumerate(front[:_NAMED]):
+    for number, row in enumerate(_apart(front, right - left)):
         seconds, above = row.latency or 0.0, number % 2 == 0
         beyond = (seconds - left) / (right - left) > 0.6
         ax.annotate(
@@ -140,6 +142,16 @@ def _draw_names(ax: Axes, front: Sequence[Choice], up: _Axis) -> None:
             bbox={"boxstyle": "round,pad=0.08", "facecolor": style.PAPER, "edgecolor": "none"},
             zorder=4,
         )
+
+
+def _apart(front: Sequence[Choice], whole: float) -> list[Choice]:
+    """The choices that are named: the first, the last, and those between that stand clear of them."""
+    named = list(front[:1])
+    for row in front[1:-1]:
+        clear = min(abs((row.latency or 0.0) - (one.latency or 0.0)) for one in (*named, front[-1]))
+        if clear > whole * _CLEAR and len(named) < _NAMED - 1:
+            named.append(row)
+    return named + list(front[1:][-1:])
 
 
 def _alt(plan: Plan, front: Sequence[Choice], up: _Axis, words: tuple[str, str]) -> str:

@@ -71,13 +71,15 @@ def decode(model: Architecture, layout: Layout, work: Text, machine: Topology) -
     exchanges = Exchanges(model, layout, machine, work.itemsize)
     parts = _roofline(flop, weights + cached, machine)
     parts += exchanges.token(micro)
-    return Stage("decode", _kept(parts), 1)
+    return Stage("decode", _kept(parts), 1, work.output)
 
 
 def layout_change(model: Architecture, before: Layout, after: Layout, work: Text, machine: Topology) -> Part:
     """What a prompt's keys and values cost on their way from the prefill's shards to the decoding ones.
 
     Each rank keeps what it would hold afterwards too, 1/c of its shard, and sends the rest to its group.
+    This is the mean over the cards. Where the decoding splits the requests, and fewer come at once than
+    there are replicas, the cards that lose theirs send up to twice as much.
     """
     shared = before.ring * before.ulysses
     cached = work.prompt * model.kv_bytes_per_token(work.itemsize).value

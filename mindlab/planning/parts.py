@@ -25,6 +25,8 @@ class Stage:
     """The longest first."""
     stages: int = 1
     """Pipeline stages: how many requests can be under way at once."""
+    times: int = 1
+    """How often it runs for one request: once, or for each token that is written."""
 
     @property
     def seconds(self) -> float:

@@ -29,7 +29,7 @@ class Choice:
     layouts: dict[str, Layout]
     """By stage: prefill and decode, or denoise."""
     memory: dict[str, Quantity]
-    """Bytes that a card holds at most, by what they are for."""
+    """Bytes that a card holds at most, by what they are for. A text encoder and a VAE are not in it."""
     stages: dict[str, Stage]
     """By name; the cost of changing from one layout to the next is a part of the stage that follows."""
     latency: float | None
@@ -60,8 +60,11 @@ class Choice:
 
     @property
     def nbytes(self) -> float:
-        """Bytes that a card sends for one request or picture (in decoding: for one token of each)."""
-        return sum(stage.nbytes for stage in self.stages.values())
+        """Bytes that a card sends for one request or picture.
+
+        A step of decoding serves all requests of its replica; its bytes are counted whole.
+        """
+        return sum(stage.nbytes * stage.times for stage in self.stages.values())
 
 
 @dataclass(frozen=True, repr=False)

@@ -83,11 +83,13 @@ def _look(attempt: Attempt) -> str:
     if not isinstance(seen, Tensor) or seen.shape != wanted.shape:
         return ""
     model, layout, _ = attempt.given[0]
-    for name, mine, right in zip(("weights", "cache"), seen.tolist(), wanted.tolist(), strict=True):
+    for name, mine, right in zip(
+        ("the weights", "the bytes of cache"), seen.tolist(), wanted.tolist(), strict=True
+    ):
         if abs(mine / right - 1) > 1e-9:
             where = ", ".join(f"{axis} {size}" for axis, size in layout.items())
             heads = f"{model['kv_heads']} key-value head{'s' * (model['kv_heads'] > 1)}"
-            return f"With {where} and {heads} the {name} are {mine / right:.3g} times what a card holds."
+            return f"With {where} and {heads} {name} come out at {mine / right:.3g} times what a card holds."
     return ""
 
 
@@ -138,28 +140,31 @@ parallel.
     wrong=(
         Wrong(
             _formula(lambda w, c, k, t, p, s: (w / t / p, c / t / s / p)),
-            r"tensor 16, pipeline 1, context 1 and 8 key-value heads the cache are 0\.5 times",
+            r"tensor 16, pipeline 1, context 1 and 8 key-value heads the bytes of cache come out at 0\.5",
         ),
         Wrong(
             _formula(lambda w, c, k, t, p, s: (w / t / p / s, c / min(t, k) / s / p)),
-            r"context 4 .* the weights are 0\.25 times",
+            r"context 4 .* the weights come out at 0\.25 times",
         ),
         Wrong(
             _formula(lambda w, c, k, t, p, s: (w / t / p, c / min(t, k) / s)),
-            r"pipeline 4, context 1 .* the cache are 4 times",
+            r"pipeline 4, context 1 .* the bytes of cache come out at 4 times",
         ),
         Wrong(
             _formula(lambda w, c, k, t, p, s: (w / 2 / t / p, c / min(t, k) / s / p)),
-            r"the weights are 0\.5 times",
+            r"the weights come out at 0\.5 times",
         ),
         Wrong(
             _formula(lambda w, c, k, t, p, s: (w / min(t, k) / p, c / min(t, k) / s / p)),
-            r"tensor 16, .* the weights are 2 times",
+            r"tensor 16, .* the weights come out at 2 times",
         ),
-        Wrong(_formula(lambda w, c, k, t, p, s: (w / t / p, c / s / p)), r"the cache are 8 times"),
+        Wrong(
+            _formula(lambda w, c, k, t, p, s: (w / t / p, c / s / p)),
+            r"the bytes of cache come out at 8 times",
+        ),
         Wrong(
             _formula(lambda w, c, k, t, p, s: (w / t / p, c / min(t, k) / p)),
-            r"context 4 .* the cache are 4 times",
+            r"context 4 .* the bytes of cache come out at 4 times",
         ),
         Wrong(asks_the_others, r"It calls barrier"),
     ),

@@ -156,7 +156,9 @@ CASE = Case(
     title="64 cards for a picture",
     story="""
 A planning sheet multiplies all degrees that a configuration names. For guided pictures with Ulysses 4, and
-a VAE that decodes in 8 tiles, it orders 2 x 4 x 8 = 64 cards. The pictures are made on 8.
+a VAE that decodes in 8 tiles, it orders 2 x 4 x 8 = 64 cards. The pictures are made on 8. For a mixture of
+experts with 4 replicas, tensor parallel 2 and expert parallel 8 it orders 64 as well; the experts lie on
+the 8 ranks that are there.
 """,
     program=cards_needed,
     causes=(
