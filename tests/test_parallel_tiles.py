@@ -91,17 +91,17 @@ def test_videos(grid: Any, norm: bool) -> None:
 def test_half_precision_and_an_offset() -> None:
     """Would catch statistics in bfloat16, or E[x²] - E[x]²: an offset of 1000 leaves it nothing."""
     norm, x = nn.GroupNorm(2, 4), torch.randn(2, 4, 12, 5, generator=torch.Generator().manual_seed(1))
-    nn.init.uniform_(norm.weight, 0.5, 1.5)
-    nn.init.uniform_(norm.bias, 0.5, 1.5)
+    norm.weight.data, norm.bias.data = torch.linspace(0.5, 1.5, 4), torch.linspace(1.5, 0.5, 4)
     ramp = torch.linspace(0, 5, 12).view(1, 1, -1, 1)
-    for offset, dtype, close in ((1000.0, torch.float32, 1e-4), (0.0, torch.bfloat16, 0.05)):
-        # float32 near 1000 has steps of 6e-5; bfloat16 keeps 8 bits of values up to 4
+    for offset, dtype, times in ((1000.0, torch.float32, 3), (0.0, torch.bfloat16, 1.5)):
+        # one card rounds its output only; statistics in bfloat16 are 2.4 times as far off
         given = (x + ramp + offset).to(dtype)
         right = norm.double()(given.double()).detach()
-        decoder = norm.to(dtype)
+        decoder = norm.to(dtype).requires_grad_(False)
+        close = times * float((decoder(given).double() - right).abs().max())
         run = ml.launch(decoded, decoder, given, (3, 1), {"right": {}}, ranks=3)
         out = join_tiles([v["right"] for v in run.values], (3, 1))
-        assert out.dtype == dtype and float((out.double() - right).abs().max()) < close
+        assert out.dtype == dtype and float((out.double() - right).abs().max()) <= close
 
 
 def layer_bytes(decoder: nn.Module, latent: Tensor, grid: Any) -> list[int]:

@@ -89,7 +89,7 @@ def mesh(
     number of texts than ranks, and an axis in `sent` or `around` that is not there.
     """
     lang = labels.choose(language)
-    _check(axes, sent or {}, held)
+    _check(axes, sent or {}, held, around)
     line = labels.say("by_hand", lang) if provenance is None else provenance
     above = (0.45 if title else 0.1) + _LINE * len(axes)
     plan = _Plan(dict(axes), held or (), around, above)
@@ -107,15 +107,18 @@ def mesh(
     return board.ax
 
 
-def _check(axes: Mapping[str, int], sent: Mapping[str, Any], held: Sequence[str] | None) -> None:
+def _check(
+    axes: Mapping[str, int], sent: Mapping[str, Any], held: Sequence[str] | None, around: Sequence[str]
+) -> None:
     count = len(places(axes))
     if not 1 <= len(axes) <= 3:
         raise ValueError(f"a mesh of {len(axes)} axes: give one to three")
     if held is not None and len(held) != count:
         raise ValueError(f"held has {len(held)} texts, the mesh has {count} ranks: give one a rank")
-    unknown = [name for name in sent if name not in axes]
-    if unknown:
-        raise ValueError(f"sent names {unknown[0]!r}, the mesh has the axes {', '.join(axes)}")
+    for what, names in (("sent", list(sent)), ("around", [name for name in around if name != "ring"])):
+        unknown = [name for name in names if name not in axes]
+        if unknown:
+            raise ValueError(f"{what} names {unknown[0]!r}, the mesh has the axes {', '.join(axes)}")
 
 
 def _words(plan: _Plan, sent: Mapping[str, Any], lang: str) -> list[str]:

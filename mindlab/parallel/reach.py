@@ -51,6 +51,8 @@ SAME = Layer(lambda low, high: (low, high))
 
 def layer_of(module: nn.Module, axis: int, dims: int) -> Layer | None:
     """What one torch module does along a dim; None for one that is not known."""
+    if isinstance(module, nn.Dropout) and module.training and module.p > 0:
+        return None  # it draws other zeros on each tile
     if isinstance(module, (*_POINTWISE, nn.GroupNorm)):
         return SAME
     if isinstance(module, nn.modules.batchnorm._BatchNorm):

@@ -19,19 +19,21 @@ def halo_exchange(
     channels: int,
     itemsize: int,
     batch: int = 1,
+    align: Sequence[int] = (),
 ) -> Quantity:
     r"""Bytes each rank sends for the halos of all others' tiles: the pixels of its tile that they need.
 
     `size` of the whole in pixels, (height, width) or (frames, height, width); `grid` tiles along each dim;
     `halo` in the same pixels, one number or (before, after) a dim. Halos end at the picture's border. Tiles
-    as torch.tensor_split cuts. The formula is the mean: what tiles with halos have more than tiles.
+    as torch.tensor_split cuts. A network with strides widens a halo to whole multiples of `align`, one number
+    a dim. The formula is the mean: what tiles with halos have more than tiles.
 
     >>> halo_exchange((64, 96), (4, 1), 6, channels=4, itemsize=4).per_rank
     (9216, 18432, 18432, 9216)
     >>> halo_exchange((64, 96), (2, 2), 6, channels=4, itemsize=4).value
     8256
     """
-    moves = tiling(size, grid).moves(sides_of(halo, len(size)))
+    moves = tiling(size, grid).moves(sides_of(halo, len(size)), align)
     pixel = _pixel(batch, channels, itemsize)
     by_rank = [pixel * sum(pixels(m.box) for m in moves if m.source == rank) for rank in range(_ranks(grid))]
     return counted("halo_exchange", by_rank, _HALO, sources.COUNTED_BY_HAND)
@@ -45,6 +47,7 @@ def halo_exchange_received(
     channels: int,
     itemsize: int,
     batch: int = 1,
+    align: Sequence[int] = (),
 ) -> Quantity:
     r"""Bytes each rank receives for its halo; the mean is that of `halo_exchange`.
 
@@ -55,7 +58,7 @@ def halo_exchange_received(
     """
     cut, sides = tiling(size, grid), sides_of(halo, len(size))
     pixel = _pixel(batch, channels, itemsize)
-    by_rank = [pixel * (pixels(cut.wide(r, sides)) - pixels(cut.tile(r))) for r in range(cut.ranks)]
+    by_rank = [pixel * (pixels(cut.wide(r, sides, align)) - pixels(cut.tile(r))) for r in range(cut.ranks)]
     return counted("halo_exchange_received", by_rank, _HALO, sources.COUNTED_BY_HAND)
 
 
