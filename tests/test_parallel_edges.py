@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
@@ -18,10 +19,12 @@ from mindlab.parallel.cache import ShardedCache
 from mindlab.parallel.decode import decode_attention
 from mindlab.parallel.hybrid import hybrid_attention
 from mindlab.parallel.latent import decode_latent, latent_cache
-from mindlab.parallel.mesh import hybrid_mesh, join_hybrid, own_shard, split_hybrid
+from mindlab.parallel.mesh import hybrid_mesh, join_hybrid, own_shard, place_on, split_hybrid
 from mindlab.parallel.receptive import receptive_field
 from mindlab.parallel.tiles import decode_tiled, exchange_halo, join_tiles, split_tiles
-from mindlab.predict.tilings import Tiling, tiling
+from mindlab.predict.caches import held_positions
+from mindlab.predict.meshes import check_product
+from mindlab.predict.tilings import Tiling, sides_of, tiling
 
 
 @pytest.mark.parametrize("ranks", [2, 3])
@@ -195,3 +198,35 @@ def test_slips_on_a_mesh() -> None:
 
     with pytest.raises(ml.MindlabError, match="-1"):
         ml.launch(attend, [[3, -1], [2, 4]], ranks=4)
+
+
+def test_what_does_not_fit_is_refused_in_plain_words() -> None:
+    """Python's own words where a number, a grid or a mesh is none; half a pixel cut off in silence."""
+    picture = torch.zeros(1, 1, 4, 4)
+    for halo in ((1, 1), "1", 1.0):
+        with pytest.raises(ValueError, match=r"a pair \(before, after\) for each dim"):
+            sides_of(halo, 2)  # type: ignore[arg-type]
+    assert sides_of(np.int64(1), 2) == ((1, 1), (1, 1))  # type: ignore[arg-type]
+    for refused, words in (
+        (lambda: split_tiles(picture, 2), r"grid=2: give the tiles along each dim"),  # type: ignore[arg-type]
+        (lambda: Tiling(((2.5, 2),)), "give whole numbers, one tuple a dim"),  # type: ignore[arg-type]
+        (lambda: Tiling((5, 4)), "give whole numbers, one tuple a dim"),  # type: ignore[arg-type]
+        (lambda: tiling((4, 4), (2, 1)).tile(-1), "rank -1 has no tile: there are 2"),
+        (lambda: held_positions(0, 9, 5, 3), "ranks=3: give a whole number from 6 on"),
+        (lambda: LatentAttention(8, 2, 4, 2, head_dim=0), "head_dim=0: give a whole number from 1 on"),
+        (lambda: check_product([2, 2], 4), "give sizes by name"),  # type: ignore[arg-type]
+        (lambda: split_hybrid(torch.arange(4), ring=2, ulysses=0, dim=0), "ulysses=0: give a whole number"),
+        (lambda: place_on(None, "ring"), "mesh is a NoneType: make one with"),  # type: ignore[arg-type]
+        (lambda: ml.draw.mesh({"ring": 2}, around=("rnig",)), "around names 'rnig'"),
+        (
+            lambda: ml.draw.seams({"a": torch.zeros(3, 4, 4)}, torch.zeros(3, 4, 4), between=(0, math.inf)),
+            "both finite",
+        ),
+    ):
+        with pytest.raises(ValueError, match=words):
+            refused()
+
+
+def test_dims_of_a_part_without_a_convolution() -> None:
+    """Three dims taken for two: a halo asked for that no video has."""
+    assert receptive_field(nn.Upsample(scale_factor=2, mode="trilinear")).sides == ((1, 1),) * 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -14,6 +15,7 @@ from mindlab.draw import labels, style
 from mindlab.draw.board import MARGIN, Board, foot_height, wrap
 from mindlab.draw.heat import GREYS
 from mindlab.draw.picture import describe
+from mindlab.predict.tilings import Tiling
 
 _WIDEST, _TALLEST, _GAP, _ABOVE, _BELOW = 2.4, 2.1, 0.22, 0.26, 0.42
 _CROSSES = 200
@@ -135,12 +137,14 @@ def _check(
     made: Sequence[_Made], lengths: Sequence[Sequence[int]], between: tuple[float, float], top: float | None
 ) -> None:
     sizes = made[0].picture.shape[:2]
-    sums = tuple(sum(along) for along in lengths)
+    sums = Tiling(tuple(map(tuple, lengths))).size  # refuses tiles of no pixels
     if lengths and sums != sizes:
         raise ValueError(f"tiles of {sums} pixels for pictures of {sizes}: give heights, then widths")
-    if not between[0] < between[1]:
-        raise ValueError(f"between={between}: give the value of black first, then a larger one of white")
-    if top is not None and not top > 0:
+    if not -math.inf < between[0] < between[1] < math.inf:
+        raise ValueError(
+            f"between={between}: give the value of black first, then a larger one of white, both finite"
+        )
+    if top is not None and not 0 < top < math.inf:
         raise ValueError(f"top={top}: give an error above 0 to be black")
 
 

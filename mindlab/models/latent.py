@@ -34,11 +34,12 @@ class LatentAttention(nn.Module):
         self, hidden: int, heads: int, latent: int, rope: int, *, head_dim: int | None = None
     ) -> None:
         super().__init__()
-        check_whole(1, heads=heads, latent=latent, rope=rope)
+        head_dim = head_size(hidden, heads) if head_dim is None else head_dim
+        check_whole(1, heads=heads, latent=latent, rope=rope, head_dim=head_dim)
         if rope % 2:
             raise ValueError(f"rope={rope}: positions turn pairs of numbers, give an even number")
         self.heads, self.latent, self.rope = heads, latent, rope
-        self.head_dim = head_dim or head_size(hidden, heads)
+        self.head_dim = head_dim
         self.scale = (self.head_dim + rope) ** -0.5
         self.q = nn.Linear(hidden, heads * (self.head_dim + rope))
         self.compress = nn.Linear(hidden, latent + rope)

@@ -98,6 +98,8 @@ class ShardedCache:
         """
         self._check_requests([request])
         self._check_room(request, 0, length)
+        if len(own) != len(self._kept):
+            raise ValueError(f"{len(own)} tensors for a cache of {len(self._kept)}: give each kind its own")
         for tensor, kept in zip(own, self._kept, strict=True):
             if tensor.shape != (self._held(length), *kept.shape[2:]):
                 raise ValueError(

@@ -93,9 +93,10 @@ def split_hybrid(
     >>> [shard.tolist() for shard in shards]
     [[0, 1], [4, 5], [2, 3], [6, 7]]
     """
+    axes = hybrid_axes(ring, ulysses, inside)
     parts = split_sequence(x, ring, layout=layout, dim=dim)
     pieces = [part.tensor_split(ulysses, dim) for part in parts]
-    return [pieces[at["ring"]][at["ulysses"]] for at in places(hybrid_axes(ring, ulysses, inside))]
+    return [pieces[at["ring"]][at["ulysses"]] for at in places(axes)]
 
 
 def join_hybrid(
@@ -138,6 +139,8 @@ def place_on(mesh: DeviceMesh, axis: str) -> tuple[int, int]:
 
     Raises ValueError for a mesh without this axis, or without this rank.
     """
+    if not isinstance(mesh, DeviceMesh):
+        raise ValueError(f"mesh is a {type(mesh).__name__}: make one with hybrid_mesh or device_mesh")
     names = mesh.mesh_dim_names or ()
     if axis not in names:
         listed = ", ".join(names) if names else "no names"

@@ -206,10 +206,15 @@ def _agreed(scales: list[Fraction], node: fx.Node) -> Fraction:
     return scales[0]
 
 
+_MODES = {"linear": 1, "bilinear": 2, "bicubic": 2, "trilinear": 3}
+
+
 def _dims(module: nn.Module) -> int:
-    """Of pictures 2, of videos 3: what the first convolution or pooling says; 2 where none does."""
+    """Of pictures 2, of videos 3: what a convolution, pooling or up-sampling says; 2 where none does."""
     for each in module.modules():
         for place, kind in enumerate((*CONVS, *TRANSPOSED, *POOLS)):
             if isinstance(each, kind):
                 return place % 3 + 1  # each of these lists has 1, 2 and 3 dims
+        if isinstance(each, nn.Upsample) and each.mode in _MODES:
+            return _MODES[each.mode]
     return 2

@@ -42,6 +42,7 @@ def held_positions(start: int, end: int, rank: int, ranks: int, block: int = 1) 
     [2, 3, 8]
     """
     check_whole(0, start=start, end=end, rank=rank)
+    check_whole(rank + 1, ranks=ranks)
     return [position for position in range(start, end) if holder(position, ranks, block) == rank]
 
 

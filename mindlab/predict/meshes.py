@@ -93,6 +93,8 @@ def check_product(axes: Mapping[str, int], ranks: int) -> None:
         ...
     ValueError: ring=3 x ulysses=2 needs 6 ranks, there are 4: choose 1 x 4, 2 x 2 or 4 x 1, or launch 6
     """
+    if not isinstance(axes, Mapping) or not all(isinstance(name, str) for name in axes):
+        raise ValueError(f"a mesh of {axes!r}: give sizes by name, such as {{'ring': 2, 'ulysses': 2}}")
     if not axes:
         raise ValueError(f"a mesh without an axis for {ranks} ranks: give sizes by name, such as ring=2")
     check_whole(1, **axes)

@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, product
+from numbers import Integral
 from typing import NamedTuple
 
 from mindlab.predict.chunks import split
@@ -41,6 +42,9 @@ class Tiling:
 
     def __post_init__(self) -> None:
         for lengths in self.lengths:
+            whole = isinstance(lengths, Sequence) and all(isinstance(n, Integral) for n in lengths)
+            if not whole:
+                raise ValueError(f"tiles of {lengths!r} pixels: give whole numbers, one tuple a dim")
             if not lengths or min(lengths) < 1:
                 raise ValueError(f"tiles of {list(lengths)} pixels: give every rank one pixel at least")
 
@@ -74,6 +78,8 @@ class Tiling:
         >>> tiling((10, 8), (2, 2)).tile(3)
         (range(5, 10), range(4, 8))
         """
+        if not 0 <= rank < self.ranks:
+            raise ValueError(f"rank {rank} has no tile: there are {self.ranks}, from 0 on")
         place = list(product(*map(range, self.grid)))[rank]
         starts = [[0, *accumulate(lengths)] for lengths in self.lengths]
         return tuple(range(s[at], s[at + 1]) for s, at in zip(starts, place, strict=True))
@@ -115,6 +121,8 @@ def tiling(size: Sequence[int], grid: Sequence[int]) -> Tiling:
     >>> tiling((9, 8), (2, 3)).lengths
     ((5, 4), (3, 3, 2))
     """
+    if not isinstance(grid, Sequence):
+        raise ValueError(f"grid={grid!r}: give the tiles along each dim, such as (2, 1)")
     if len(size) != len(grid):
         raise ValueError(f"size={tuple(size)} and grid={tuple(grid)}: give one number a dim in both")
     for length, parts in zip(size, grid, strict=True):
@@ -130,13 +138,23 @@ def sides_of(halo: int | Sequence[tuple[int, int]], dims: int) -> Sides:
     >>> sides_of(3, 2)
     ((3, 3), (3, 3))
     """
-    sides = ((halo, halo),) * dims if isinstance(halo, int) else tuple((a, b) for a, b in halo)
+    if isinstance(halo, Integral):
+        halo = ((int(halo), int(halo)),) * dims
+    if isinstance(halo, str) or not isinstance(halo, Sequence) or not all(map(_paired, halo)):
+        raise ValueError(
+            f"halo={halo!r}: give a whole number of pixels, or a pair (before, after) for each dim"
+        )
+    sides = tuple((before, after) for before, after in halo)
     if len(sides) != dims:
         raise ValueError(f"halo={halo!r} has {len(sides)} dims, the picture {dims}: give a pair for each")
     for before, after in sides:
         check_whole(0, halo=before)
         check_whole(0, halo=after)
     return sides
+
+
+def _paired(pair: object) -> bool:
+    return isinstance(pair, Sequence) and not isinstance(pair, str) and len(pair) == 2
 
 
 def common(one: Box, other: Box) -> Box:
