@@ -111,6 +111,7 @@ def test_what_is_not_known_is_refused() -> None:
         (("all_reduce", 1.5, SWITCH), {}, "nbytes=1.5"),
         (("send", 8, SWITCH), {}, "a send has two cards"),
         (("all_reduce", 8, SWITCH), {"cards": [0, 99]}, "no card 99"),
+        (("all_reduce", 8, SWITCH), {"cards": 8}, "cards=8: name the group's cards, such as range"),
         (("all_reduce", 8, SWITCH), {"cards": []}, r"cards=\[\] names no card"),
     ):
         with pytest.raises(ValueError, match=words):

@@ -62,6 +62,8 @@ def collective(
     ring_all_reduce: 4.474 ms (0.00447429 s)
     """
     machine = named(topology) if isinstance(topology, str) else topology
+    if cards is not None and not isinstance(cards, Sequence):
+        raise ValueError(f"cards={cards!r}: name the group's cards, such as range({machine.cards})")
     group = check_cards(machine, machine.cards if cards is None else len(cards), cards)
     names = _names(op, nbytes, group, algorithm)
     if len(group) == 1 or nbytes == 0:

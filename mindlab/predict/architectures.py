@@ -240,7 +240,7 @@ class Architecture:
 
 
 def architecture(given: str | os.PathLike[str] | Mapping[str, Any]) -> Architecture:
-    """The Architecture of a name, of a model's config.json, or of what such a file says.
+    """The Architecture of a name, of a model's config.json or the folder with it, or of what it says.
 
     `architectures.names()` lists the shipped ones. Raises UnknownName; MindlabError, with file and field, for
     a config that is not right or of a kind that is not known.
@@ -255,6 +255,8 @@ def architecture(given: str | os.PathLike[str] | Mapping[str, Any]) -> Architect
     if isinstance(given, Mapping):
         return model_configs.read(given, "the config")
     text = os.fspath(given)
+    if (Path(text) / "config.json").is_file():
+        return model_configs.read_file(Path(text) / "config.json")
     if text.endswith(".json"):
         return model_configs.read_file(Path(text))
     if text not in names():

@@ -19,9 +19,11 @@ from mindlab.predict.dit_configs import DITS
 
 
 def read_file(path: Path) -> Architecture:
-    """The Architecture in a config.json. Raises MindlabError that names file and field; FileNotFoundError."""
+    """The Architecture in a config.json. Raises MindlabError that names file and field."""
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise MindlabError(f"{path}: {error.strerror}: give the path of a model's config.json") from None
     except UnicodeDecodeError as error:
         raise MindlabError(f"{path.name}: this is no text in UTF-8: {error.reason}") from None
     except json.JSONDecodeError as error:
