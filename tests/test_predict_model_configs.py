@@ -101,3 +101,7 @@ def test_fields_that_change_the_shape_are_read(tmp_path: Path) -> None:
         ml.architecture(5)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="4 x 4 pixels are not one of the latent: give 8 x 8"):
         ml.architecture("wan2.1-14b").tokens(height=4, width=4)
+    with pytest.raises(ValueError, match="frames=80: the VAE takes 1 and a multiple of 4: choose 77 or 81"):
+        ml.architecture("wan2.1-14b").tokens(frames=80, height=720, width=1280)
+    with pytest.raises(ValueError, match="height=725: the VAE takes a multiple of 8: choose 720 or 728"):
+        ml.architecture("wan2.1-14b").tokens(frames=81, height=725, width=1280)

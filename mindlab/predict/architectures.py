@@ -215,28 +215,30 @@ class Architecture:
         if self.dit is None:
             raise ValueError(f"{self.name} writes text: it has no pictures to count tokens of")
         check_whole(1, height=height, width=width, frames=frames)
-        self._check_size(self.dit.vae_stride, frames - 1, height, width)
         stride, patch = self.dit.vae_stride, self.dit.patch
         if height < stride[1] or width < stride[2]:
             least = f"{stride[1]} x {stride[2]}"
             raise ValueError(f"{height} x {width} pixels are not one of the latent: give {least} or more")
+        _check_size(stride, frames=frames, height=height, width=width)
         latent = (1 + (frames - 1) // stride[0], height // stride[1], width // stride[2])
         count = 1
         for length, part in zip(latent, patch, strict=True):
             count *= -(-length // part)
         return count + (0 if self.dit.cross_attention else self.dit.text_tokens)
 
-    def _check_size(self, stride: tuple[int, int, int], *lengths: int) -> None:
-        """Raises ValueError for sizes that the VAE does not divide: programs resize or pad, each its way."""
-        names = ("frames after the first", "height", "width")
-        for name, length, step in zip(names, lengths, stride, strict=True):
-            if length % step:
-                near = length // step * step
-                raise ValueError(f"{name}: {length} is no multiple of {step}: choose {near} or {near + step}")
-
     def __repr__(self) -> str:
         shown = f"{self.parameters().value / 1e9:.4g} B parameters"
         return f"{self.name}: {self.kind}, {self.layers} layers, {self.heads} heads, {shown}"
+
+
+def _check_size(stride: tuple[int, int, int], **lengths: int) -> None:
+    """Raises ValueError for sizes that the VAE does not divide: programs resize or pad, each its way."""
+    for (name, length), step in zip(lengths.items(), stride, strict=True):
+        first = 1 if name == "frames" else 0  # a video's first frame is a latent of its own
+        if (length - first) % step:
+            near = length - (length - first) % step
+            wanted = f"1 and a multiple of {step}" if first else f"a multiple of {step}"
+            raise ValueError(f"{name}={length}: the VAE takes {wanted}: choose {near} or {near + step}")
 
 
 def architecture(given: str | os.PathLike[str] | Mapping[str, Any]) -> Architecture:
