@@ -60,3 +60,17 @@ def test_upwards_is_what_was_asked_for() -> None:
         draw.choices(plan, against="price")
     with pytest.raises(ValueError, match="no choice that the model covers"):
         draw.choices(ml.plan("llama-3.1-70b", "hgx-a100", CHAT, cards=1))
+
+
+def test_no_name_stands_on_a_mark() -> None:
+    """Names put right above their marks, over the next mark, so that nobody sees it."""
+    two = ml.topology("two-atlas-a2").assume(memory_rate=1e12)
+    many = {"prompt": 4096, "output": 256, "requests": 64}
+    for plan in (ml.plan("llama-3.1-70b", two, many), ml.plan("wan2.1-14b", "hgx-a100", VIDEO)):
+        ax = draw.choices(plan, against="throughput")
+        ax.figure.canvas.draw()
+        names = [text.get_window_extent().padded(8) for text in ax.texts if text.get_zorder() == 4]
+        assert names
+        for row in plan.rows:
+            mark = ax.transData.transform((row.latency, row.throughput))
+            assert not any(box.contains(*mark) for box in names), row.name

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from matplotlib.axes import Axes
+from matplotlib.text import Annotation
+from matplotlib.transforms import Bbox
 
 from mindlab.draw import labels, style
 from mindlab.draw.board import wrap
@@ -26,6 +28,8 @@ _NAMED = 6
 """Points of the front that are named at most, the others have their mark alone."""
 _CLEAR = 0.22
 """How far apart they have to be, as a share of the axis: a name is so wide."""
+_SIDES = ((1, 1), (1, -1), (-1, 1), (-1, -1), (0, 1), (0, -1), (1, 0), (-1, 0))
+"""Where a name may stand, seen from its mark: right and above, first."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,7 @@ def choices(
     with style.look(cjk):
         _draw_points(ax, plan, front, up, lang)
         _set_axes(ax, plan, up, lang)
-        _draw_names(ax, front, up)
+        _draw_names(ax, plan.rows, front, up)
         if title:
             ax.set_title(title, loc="left", fontweight=style.bold(cjk), pad=8)
         ax.legend(frameon=False, fontsize=style.SMALL, loc="best")
@@ -125,23 +129,44 @@ def _set_axes(ax: Axes, plan: Plan, up: _Axis, lang: str) -> None:
     ax.set_ylabel(_say(up.key, lang, unit=plan.work.unit))
 
 
-def _draw_names(ax: Axes, front: Sequence[Choice], up: _Axis) -> None:
-    """Names beside their marks, above and below in turns, and towards the middle."""
+def _draw_names(ax: Axes, rows: Sequence[Choice], front: Sequence[Choice], up: _Axis) -> None:
+    """Names beside their marks, each where it covers the fewest marks and names."""
     left, right = ax.get_xlim()
-    for number, row in enumerate(_apart(front, right - left)):
-        seconds, above = row.latency or 0.0, number % 2 == 0
-        beyond = (seconds - left) / (right - left) > 0.6
-        ax.annotate(
-            row.name.replace(" → ", "\n→ "),
-            (seconds, up.value(row)),
-            (-7 if beyond else 7, 6 if above else -6),
-            textcoords="offset points",
-            fontsize=style.SMALL,
-            ha="right" if beyond else "left",
-            va="bottom" if above else "top",
-            bbox={"boxstyle": "round,pad=0.08", "facecolor": style.PAPER, "edgecolor": "none"},
-            zorder=4,
-        )
+    marks = [ax.transData.transform(point) for point in zip(*_at(rows, up), strict=True)]
+    taken: list[Bbox] = []
+    for row in _apart(front, right - left):
+        tried = [_named(ax, row, up, side) for side in _SIDES]
+        boxes = [text.get_window_extent().padded(8) for text in tried]
+        covered = [
+            sum(box.contains(*mark) for mark in marks)
+            + 2 * sum(map(box.overlaps, taken))
+            + 3 * _outside(ax, box)
+            for box in boxes
+        ]
+        best = covered.index(min(covered))
+        taken.append(boxes[best])
+        for number, text in enumerate(tried):
+            if number != best:
+                text.remove()
+
+
+def _named(ax: Axes, row: Choice, up: _Axis, side: tuple[int, int]) -> Annotation:
+    across, above = side
+    return ax.annotate(
+        row.name.replace(" → ", "\n→ "),
+        (row.latency or 0.0, up.value(row)),
+        (7 * across, 7 * above),
+        textcoords="offset points",
+        fontsize=style.SMALL,
+        ha=("right", "center", "left")[across + 1],
+        va=("top", "center", "bottom")[above + 1],
+        bbox={"boxstyle": "round,pad=0.08", "facecolor": style.PAPER, "edgecolor": "none"},
+        zorder=4,
+    )
+
+
+def _outside(ax: Axes, box: Bbox) -> bool:
+    return not all(ax.bbox.contains(x, y) for x in (box.x0, box.x1) for y in (box.y0, box.y1))
 
 
 def _apart(front: Sequence[Choice], whole: float) -> list[Choice]:
