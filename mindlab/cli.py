@@ -205,6 +205,12 @@ def _add_doctor(commands: _Commands) -> None:
     this = commands.add_parser("doctor", help="say what this host has, what is missing and what to do")
     this.add_argument("--json", action="store_true", help="the findings as JSON")
     this.set_defaults(command=doctor)
+    topics = this.add_subparsers(metavar="TOPIC", dest="topic")
+    words = "name the known failure in a log or a pasted error, and what to do"
+    asked = topics.add_parser("explain", help=words, description=words)
+    asked.add_argument("file", metavar="FILE", help="a log; - reads what is piped or pasted in")
+    asked.add_argument("--json", action="store_true", help="the explanations as JSON")
+    asked.set_defaults(command=doctor_explain)
 
 
 def doctor(options: argparse.Namespace) -> int:
@@ -219,6 +225,27 @@ def doctor(options: argparse.Namespace) -> int:
     else:
         print(examination.as_text(found))
     return FAILED if any(finding.state == "problem" for finding in found) else OK
+
+
+def doctor_explain(options: argparse.Namespace) -> int:
+    """`mindlab doctor explain`: 0, or 1 if nothing that is known shows in the file."""
+    import json
+
+    from mindlab.doctor import explain
+
+    if options.file == "-":
+        lines = sys.stdin.read().splitlines()
+    else:
+        try:
+            lines = Path(options.file).read_text(encoding="utf-8", errors="replace").splitlines()
+        except OSError as error:
+            raise MindlabError(f"{options.file}: {error.strerror}: give a log file, or - to paste") from None
+    found = explain.explain(lines)
+    if options.json:
+        print(json.dumps([each.as_dict() for each in found], indent=1, ensure_ascii=False))
+    else:
+        print(explain.as_text(found, len(lines)))
+    return OK if found else FAILED
 
 
 def _add_bench(commands: _Commands) -> None:
