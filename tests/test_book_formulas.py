@@ -15,12 +15,12 @@ BOOK = Path(exporter.__file__).parent
 IN_THE_COLUMN = [
     r"\frac{p-1}{p}\,D",
     r"\frac{p-1}{p}\,2\,b\,s\,K\,d\,e",
-    r"2 \cdot 3\,\frac{p-1}{p}\,b\,s\,h\,e",
     r"\frac{p-1}{p}\,D + \frac{p-1}{p}\,D",
     r"\frac{\max_r n_r}{\frac{1}{p}\sum_r n_r}",
     r"\left\lceil \frac{e}{2}\,\frac{K}{H}\,\frac{F}{B} \right\rceil",
 ]
 BELOW = [
+    r"2 \cdot 3\,\frac{p-1}{p}\,b\,s\,h\,e",
     r"\frac{p-1}{p}\,(2H+2K)\,d\,b\,\frac{s}{p}\,e",
     "2(p-1)bshe + 2(p-1)bsKde + D",
     r"34\,\frac{s\,b\,h}{p} - b\,\frac{s}{p}\,h + 128",
