@@ -177,7 +177,7 @@ def _told(tile: Tensor, grid: tuple[int, ...], group: Group) -> Tiling:
     sizes = torch.stack(every).view(*grid, -1)
     lengths = []
     for dim in range(len(grid)):
-        along = sizes[..., dim].movedim(dim, 0).flatten(1)
+        along = sizes[..., dim].movedim(dim, 0).reshape(grid[dim], -1)
         if not (along == along[:, :1]).all():
             raise ValueError(f"tiles beside each other differ in dim {dim}: {sizes[..., dim].tolist()}")
         lengths.append(tuple(along[:, 0].tolist()))
