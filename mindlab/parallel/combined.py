@@ -122,9 +122,8 @@ def mesh_guided(
 ) -> Tensor:
     """The guided noise (B, 1, 8, 8) on every rank: a `Guide` for `models.digits.sample`.
 
-    With cfg of size 2 each half makes one pass, and partners swap tokens' predictions;
-    with size 1 every rank makes both. The tokens are gathered after that: once a step, not
-    once a pass.
+    With cfg of size 2 each half makes one pass, and partners swap tokens' predictions; with
+    size 1 every rank makes both. Tokens are gathered once a step, not once a pass.
     """
     group = model.mesh.get_group("cfg")
     if place_on(model.mesh, "cfg")[1] == 1:
