@@ -32,7 +32,7 @@ HARMLESS = (
     "topo exchange server start, port 60000",
     "Notify register allocated: 24",
     "found /dev/davinci0, /dev/davinci1 and /dev/davinci_manager",
-    "PermissionError: [Errno 13] Permission denied: '/home/user/.cache'",
+    "PermissionError: [Errno 13] Permission denied: '/srv/data/cache'",
     "[W] TLS is enabled on all devices",
     "RANK_TABLE_FILE is not set",
     "HCCL allreduce: data type float32, count 1024",
