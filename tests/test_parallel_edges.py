@@ -230,3 +230,17 @@ def test_what_does_not_fit_is_refused_in_plain_words() -> None:
 def test_dims_of_a_part_without_a_convolution() -> None:
     """Three dims taken for two: a halo asked for that no video has."""
     assert receptive_field(nn.Upsample(scale_factor=2, mode="trilinear")).sides == ((1, 1),) * 3
+
+
+@pytest.mark.parametrize("exchange", ["latent", "layer"])
+@pytest.mark.parametrize("grid", [None, (3,)])
+def test_tiles_of_one_dim(exchange: str, grid: Any) -> None:
+    """A sequence, of sound say, that no grid fits."""
+    network = nn.Sequential(nn.Conv1d(2, 2, 3, padding=1), nn.SiLU(), nn.Upsample(scale_factor=2))
+    network, x = network.requires_grad_(False), torch.randn(1, 2, 11)
+
+    def tiled(network: nn.Module) -> Tensor:
+        return decode_tiled(network, split_tiles(x, (3,))[dist.get_rank()], grid=grid, exchange=exchange)
+
+    whole = join_tiles(ml.launch(tiled, network, ranks=3).values, (3,))
+    assert torch.allclose(whole, network(x), atol=1e-6)

@@ -155,7 +155,7 @@ def agreed_tiling(
     rank, ranks = place(group)
     dims = tile.ndim - 2
     if tiles is None:
-        shape = tuple(grid) if grid is not None else (1,) * (dims - 2) + (ranks, 1)
+        shape = tuple(grid) if grid is not None else ((1,) * (dims - 2) + (ranks, 1))[:dims]
         tiles = _told(tile, shape, group)
     if tiles.ranks != ranks or (grid is not None and tuple(grid) != tiles.grid):
         raise ValueError(f"tiles of grid {tiles.grid} on {ranks} ranks, grid={grid}: give one tile a rank")
@@ -170,9 +170,7 @@ def _told(tile: Tensor, grid: tuple[int, ...], group: Group) -> Tiling:
     own = torch.tensor(tile.shape[2:], dtype=torch.int64, device=tile.device)
     every = [torch.empty_like(own) for _ in range(dist.get_world_size(group))]
     if len(grid) != len(own) or torch.Size(grid).numel() != len(every):
-        raise ValueError(
-            f"grid={grid} for tiles of {len(own)} dims on {len(every)} ranks: give one tile a rank"
-        )
+        raise ValueError(f"grid={grid} of {len(own)} dims on {len(every)} ranks: give one tile a rank")
     dist.all_gather(every, own, group=group)
     sizes = torch.stack(every).view(*grid, -1)
     lengths = []
